@@ -1,0 +1,45 @@
+# Every third-party library, each as one imported target named dualpath::<library>.
+find_package(PkgConfig REQUIRED)
+function(dualpath_pkg_config name module)
+  pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${module})
+  add_library(dualpath::${name} ALIAS PkgConfig::${name})
+endfunction()
+
+dualpath_pkg_config(crypto libcrypto)
+dualpath_pkg_config(liburing liburing)
+dualpath_pkg_config(ucx ucx)
+dualpath_pkg_config(xxhash libxxhash)
+
+find_package(spdlog REQUIRED)
+find_package(CapnProto REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+
+# libcaf ships no CMake package; it declares its headers noisy under -Wpedantic, hence SYSTEM.
+find_path(CAF_INCLUDE_DIR caf/all.hpp REQUIRED)
+find_library(CAF_CORE_LIBRARY caf_core REQUIRED)
+find_library(CAF_IO_LIBRARY caf_io REQUIRED)
+add_library(dualpath::caf INTERFACE IMPORTED)
+target_include_directories(dualpath::caf SYSTEM INTERFACE ${CAF_INCLUDE_DIR})
+target_link_libraries(dualpath::caf INTERFACE ${CAF_CORE_LIBRARY} ${CAF_IO_LIBRARY})
+
+# Cap'n Proto schemas of this project: dualpath_capnp(target schema.capnp...) adds the generated code to target.
+function(dualpath_capnp target)
+  set(CAPNPC_SRC_PREFIX ${PROJECT_SOURCE_DIR})
+  set(CAPNPC_OUTPUT_DIR ${PROJECT_BINARY_DIR})
+  set(CAPNPC_IMPORT_DIRS ${PROJECT_SOURCE_DIR})
+  capnp_generate_cpp(sources headers ${ARGN})
+  target_sources(${target} PRIVATE ${sources} ${headers})
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-Wno-error")
+  target_link_libraries(${target} PUBLIC CapnProto::capnp)
+endfunction()
+
+if(DUALPATH_CUDA)
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(DUALPATH_HAVE_CUDA ON)
+  endif()
+endif()

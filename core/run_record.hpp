@@ -1,0 +1,47 @@
+// What one run of a cluster leaves behind: a record a round and a record a node, from which every report is computed.
+// Instants count from the start of the run.
+#pragma once
+
+#include "core/clock.hpp"
+#include "core/ids.hpp"
+#include "core/read_path.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dualpath::core {
+
+struct round_record {
+  std::string session;
+  std::uint32_t round = 0;
+  instant submitted{}, first_token{}, second_token{}, finished{};
+  std::vector<token_id> prompt;    ///< kept only where tokens are written out
+  std::vector<token_id> generated; ///< in order
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t hit_tokens = 0;  ///< tokens of the prompt whose KV came from the store
+  std::uint32_t lost_tokens = 0; ///< tokens whose stored block turned out bad, short or missing
+  std::uint32_t attempts = 1;    ///< 1 + times the request was routed again after a failure
+  read_path path = read_path::none;
+};
+
+struct node_record {
+  node_id node;
+  engine_role role = engine_role::prefill;
+  std::uint64_t storage_read_bytes = 0, storage_written_bytes = 0;
+  std::uint64_t kv_put_bytes = 0, kv_get_bytes = 0, copied_bytes = 0;
+};
+
+struct run_record {
+  std::string policy, cluster, model, compute, trace;
+  duration jct{};                   ///< first submission to last finished round
+  std::vector<round_record> rounds; ///< ordered by session, then round
+  std::vector<node_record> nodes;
+  std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
+  std::uint32_t engine_restarts = 0;
+  bool store_full = false;
+  std::uint64_t alpha_tokens = 0, beta_tokens = 0; ///< scheduler thresholds in force (spec §7)
+  std::vector<std::string> warnings;
+};
+
+} // namespace dualpath::core
