@@ -24,8 +24,8 @@ class clock {
 public:
   virtual ~clock() = default;
   virtual instant now() const = 0;
-  /// Calls `action` once at or after `when`, on a thread of the clock, in order of `when` (ties: order of calls).
-  /// Actions must be short. Actions that are still pending when the clock ends are dropped.
+  /// Calls `action` once at or after `when`, on a thread of the clock, in order of `when` (ties: order of
+  /// calls). Actions must be short. Actions that are still pending when the clock ends are dropped.
   virtual void call_at(instant when, std::function<void()> action) = 0;
 };
 

@@ -33,7 +33,9 @@ using token_id = std::uint32_t;
 
 enum class engine_role : std::uint8_t { prefill, decode };
 
-constexpr const char* to_string(engine_role role) { return role == engine_role::prefill ? "prefill" : "decode"; }
+constexpr const char* to_string(engine_role role) {
+  return role == engine_role::prefill ? "prefill" : "decode";
+}
 
 } // namespace dualpath::core
 

@@ -25,11 +25,16 @@ enum class policy : std::uint8_t {
 
 constexpr const char* to_string(policy p) {
   switch (p) {
-  case policy::dualpath: return "dualpath";
-  case policy::basic: return "basic";
-  case policy::round_robin: return "round_robin";
-  case policy::recompute: return "recompute";
-  case policy::oracle: return "oracle";
+  case policy::dualpath:
+    return "dualpath";
+  case policy::basic:
+    return "basic";
+  case policy::round_robin:
+    return "round_robin";
+  case policy::recompute:
+    return "recompute";
+  case policy::oracle:
+    return "oracle";
   }
   return "unknown";
 }

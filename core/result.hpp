@@ -25,17 +25,28 @@ enum class errc : unsigned char {
 
 constexpr const char* to_string(errc code) {
   switch (code) {
-  case errc::invalid_argument: return "invalid argument";
-  case errc::not_found: return "not found";
-  case errc::corrupt: return "corrupt";
-  case errc::io: return "i/o error";
-  case errc::no_space: return "no space";
-  case errc::timed_out: return "timed out";
-  case errc::disconnected: return "disconnected";
-  case errc::refused: return "refused";
-  case errc::unsupported: return "unsupported";
-  case errc::closed: return "closed";
-  case errc::corrupt_kv: return "corrupt KV";
+  case errc::invalid_argument:
+    return "invalid argument";
+  case errc::not_found:
+    return "not found";
+  case errc::corrupt:
+    return "corrupt";
+  case errc::io:
+    return "i/o error";
+  case errc::no_space:
+    return "no space";
+  case errc::timed_out:
+    return "timed out";
+  case errc::disconnected:
+    return "disconnected";
+  case errc::refused:
+    return "refused";
+  case errc::unsupported:
+    return "unsupported";
+  case errc::closed:
+    return "closed";
+  case errc::corrupt_kv:
+    return "corrupt KV";
   }
   return "unknown";
 }

@@ -1,5 +1,5 @@
-// What one run of a cluster leaves behind: a record a round and a record a node, from which every report is computed.
-// Instants count from the start of the run.
+// What one run of a cluster leaves behind: a record a round and a record a node, from which every report is
+// computed. Instants count from the start of the run.
 #pragma once
 
 #include "core/clock.hpp"

@@ -1,18 +1,19 @@
-// The data plane between engines. One fabric belongs to one engine: it owns registered memory, one endpoint per peer
-// and lane, and moves bytes one-sidedly (put, get) or as small active messages. Lanes are separate contexts, so that
-// each can have its own service level or traffic class (spec §6). Implementations: ucx_fabric (UCX), sim_fabric
-// (memory, modelled time).
+// The data plane between engines. One fabric belongs to one engine: it owns registered memory, one endpoint
+// per peer and lane, and moves bytes one-sidedly (put, get) or as small active messages. Lanes are separate
+// contexts, so that each can have its own service level or traffic class (spec §6). Implementations:
+// ucx_fabric (UCX), sim_fabric (memory, modelled time).
 //
-// Every transfer has a deadline and ends exactly once: done, failed, or timed out. A transfer that timed out may still
-// be touching memory; its completion is held back until it is fenced, so a completed transfer never touches memory again.
-// Threading: all calls are thread-safe; none blocks, except the destructor. Completions and handlers run on a
-// thread of the fabric, never inside the call; they must be short.
+// Every transfer has a deadline and ends exactly once: done, failed, or timed out. A transfer that timed out
+// may still be touching memory; its completion is held back until it is fenced, so a completed transfer never
+// touches memory again. Threading: all calls are thread-safe; none blocks, except the destructor. Completions
+// and handlers run on a thread of the fabric, never inside the call; they must be short.
 #pragma once
 
 #include "core/clock.hpp"
 #include "core/ids.hpp"
 #include "core/layout/block_key.hpp"
 #include "core/layout/block_layout.hpp"
+#include "core/layout/strided_piece.hpp"
 #include "core/result.hpp"
 
 #include <array>
@@ -53,14 +54,7 @@ struct memory_region {
   std::span<std::byte> bytes;
 };
 
-/// `count` pieces of `bytes` each: piece i lies at local_offset + i * local_stride here and at
-/// remote_offset + i * remote_stride there. A layer of consecutive Full Blocks is one of these, whatever the context.
-struct strided_piece {
-  std::uint64_t local_offset = 0, local_stride = 0;
-  std::uint64_t remote_offset = 0, remote_stride = 0;
-  std::uint64_t bytes = 0;
-  std::uint32_t count = 1;
-};
+using core::strided_piece;
 
 struct transfer {
   peer_id peer;
@@ -71,11 +65,7 @@ struct transfer {
   core::instant deadline{};
 };
 
-constexpr std::uint64_t total_bytes(std::span<const strided_piece> pieces) {
-  std::uint64_t sum = 0;
-  for (auto& piece : pieces) sum += piece.bytes * piece.count;
-  return sum;
-}
+using core::total_bytes;
 
 /// A small message; header and payload are copied.
 struct message {
@@ -101,7 +91,8 @@ public:
   /// Closes the endpoints; transfers to the peer fail as disconnected.
   virtual void disconnect(peer_id peer) = 0;
 
-  /// New memory, registered with every lane, page-aligned, zeroed; shared where that makes transfers one-sided.
+  /// New memory, registered with every lane, page-aligned, zeroed; shared where that makes transfers
+  /// one-sided.
   virtual core::result<memory_region> allocate(std::uint64_t bytes) = 0;
   /// Registers memory that exists (e.g. of a GPU); it must stay until release().
   virtual core::result<memory_region> attach(std::span<std::byte> bytes) = 0;
@@ -119,8 +110,8 @@ public:
   virtual void on_message(std::function<void(peer_id, lane, message)> handler) = 0;
   virtual void on_peer_down(std::function<void(peer_id, std::string why)> handler) = 0;
 
-  /// Calls back once when no transfer is in flight any more; new ones are refused as closed meanwhile and accepted
-  /// again afterwards. The fence before an engine's memory is used by its next incarnation.
+  /// Calls back once when no transfer is in flight any more; new ones are refused as closed meanwhile and
+  /// accepted again afterwards. The fence before an engine's memory is used by its next incarnation.
   virtual void quiesce(std::function<void()> on_done) = 0;
   virtual std::array<lane_counters, lane_count> counters() const = 0;
 };

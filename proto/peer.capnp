@@ -18,3 +18,48 @@ struct Identity {
   model @4 :Data;
   layout @5 :Layout;
 }
+
+# What a peer needs to connect. The digest covers the lanes: a transport is never handed a damaged address.
+struct Address {
+  identity @0 :Identity;
+  lanes @1 :List(Data);
+  digest @2 :Data;
+}
+
+# The first message of every endpoint, on every lane.
+struct Hello {
+  sender @0 :Address;
+  targetInstance @1 :UInt64;
+  generation @2 :UInt64;       # of the sender's endpoint on this lane, counted from 1
+}
+
+struct HelloReply {
+  sender @0 :Identity;
+  namedInstance @1 :UInt64;    # the target the hello named
+  helloGeneration @2 :UInt64;  # as in the hello
+  generation @3 :UInt64;       # of the endpoint that leads back
+  refusal @4 :Text;            # empty: accepted
+}
+
+struct Bye {
+  senderInstance @0 :UInt64;
+  generation @1 :UInt64;       # of the endpoint that is closed
+  reason @2 :Text;
+}
+
+# Header of a message between engines; the payload follows.
+struct MessageHeader {
+  senderInstance @0 :UInt64;
+  targetInstance @1 :UInt64;
+  kind @2 :UInt16;
+  length @3 :UInt64;
+}
+
+# A registered memory region: what a peer needs to reach it. The digest covers everything else.
+struct Region {
+  instance @0 :UInt64;
+  base @1 :UInt64;
+  size @2 :UInt64;
+  keys @3 :List(Data);         # one a lane
+  digest @4 :Data;
+}

@@ -1,9 +1,10 @@
-// The external store of Full Blocks. Blocks are named by content (core/layout/block_key), appear whole or not at all,
-// and are verified on every read: a bad, short or missing block is an error the caller counts as a miss, never wrong
-// data. Implementations: file_store (io_uring over any POSIX mount), sim_store (memory, modelled time).
+// The external store of Full Blocks. Blocks are named by content (core/layout/block_key), appear whole or not
+// at all, and are verified on every read: a bad, short or missing block is an error the caller counts as a
+// miss, never wrong data. Implementations: file_store (io_uring over any POSIX mount), sim_store (memory,
+// modelled time).
 //
-// Threading: all calls are thread-safe and none blocks, except scan(); completions run once each on a thread of the
-// store, never inside the call. Buffers must stay until the completion.
+// Threading: all calls are thread-safe and none blocks, except scan(); completions run once each on a thread
+// of the store, never inside the call. Buffers must stay until the completion.
 #pragma once
 
 #include "core/layout/block_key.hpp"
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 
 namespace dualpath::storage {
 
@@ -27,8 +29,8 @@ constexpr std::uint64_t padded_bytes(std::uint64_t bytes) {
 /// A block's name and its place in the trie of prefixes.
 struct block_name {
   core::block_key key;
-  core::block_key parent;    ///< the root key for the first block of a prompt
-  std::uint32_t depth = 0;   ///< blocks before it in its prefix
+  core::block_key parent;  ///< the root key for the first block of a prompt
+  std::uint32_t depth = 0; ///< blocks before it in its prefix
   friend bool operator==(const block_name&, const block_name&) = default;
 };
 
@@ -56,6 +58,8 @@ public:
   virtual core::result<void> scan(const std::function<void(const block_name&)>& visit) = 0;
 
   virtual store_counters counters() const = 0;
+  /// What the store is and found when it opened, in one line for a log.
+  virtual std::string describe() const { return {}; }
 };
 
 } // namespace dualpath::storage

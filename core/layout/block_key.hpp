@@ -1,6 +1,6 @@
-// Names of stored blocks: a hash chain over (model fingerprint; parent key; token ids), stable across processes and
-// machines, so that equal prefixes of the same model meet in the store and nothing else ever does. SHA-256 cut to
-// 128 bits: prompts come from strangers, who must not be able to construct a collision.
+// Names of stored blocks: a hash chain over (model fingerprint; parent key; token ids), stable across
+// processes and machines, so that equal prefixes of the same model meet in the store and nothing else ever
+// does. SHA-256 cut to 128 bits: prompts come from strangers, who must not be able to construct a collision.
 #pragma once
 
 #include "core/ids.hpp"

@@ -1,0 +1,32 @@
+#include "actors/block_directory.hpp"
+
+namespace dualpath::actors {
+
+void block_directory_state::unpin(core::request_id request) {
+  auto node = pinned.extract(request);
+  if (!node.empty()) trie.unpin(node.mapped());
+}
+
+proto::directory_actor::behavior_type
+block_directory(proto::directory_actor::stateful_pointer<block_directory_state> self,
+                std::shared_ptr<const std::vector<storage::block_name>> stored) {
+  for (auto& name : *stored) self->state.trie.insert(name);
+  return {
+      [self](proto::find_prefix& ask) -> proto::prefix_found {
+        auto& state = self->state;
+        state.unpin(ask.request);
+        auto blocks = state.trie.longest_prefix(ask.keys);
+        ask.keys.resize(blocks);
+        state.trie.pin(ask.keys);
+        state.pinned.emplace(ask.request, std::move(ask.keys));
+        return {ask.request, static_cast<std::uint32_t>(blocks)};
+      },
+      [self](const proto::unpin_prefix& ask) { self->state.unpin(ask.request); },
+      [self](const proto::block_stored& block) {
+        self->state.trie.insert({block.key, block.parent, block.depth});
+      },
+      [self](const proto::block_lost& block) { self->state.trie.erase(block.key); },
+  };
+}
+
+} // namespace dualpath::actors

@@ -1,0 +1,196 @@
+#include "actors/decode_engine.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace dualpath::actors {
+
+using proto::outcome;
+
+std::byte* decode_engine_state::hbm_block(std::uint32_t index) const {
+  return devices->hbm->bytes().data() + index * settings->layout.full_block_bytes();
+}
+
+std::byte* decode_engine_state::pool_slot(std::uint32_t index) const {
+  return devices->pool.bytes.data() + index * settings->slot_bytes;
+}
+
+void decode_engine_state::step() {
+  if (stepping || active.empty()) return;
+  if (settings->faults && settings->faults->should_crash(core::engine_role::decode))
+    throw std::runtime_error("injected crash in decode");
+  stepping = true;
+  batch = {next_batch++, {active.begin(), active.end()}};
+  struct step_memory {
+    std::vector<std::shared_ptr<kernels::sequence>> sequences;
+    std::unique_ptr<kernels::forward_pass> pass;
+  };
+  auto memory = std::make_shared<step_memory>();
+  std::vector<kernels::batch_entry> entries;
+  std::vector<kernels::kv_view> views;
+  for (auto id : batch.requests) {
+    auto& job = jobs.at(id);
+    kernels::batch_entry entry;
+    entry.tokens = job.sequence.get();
+    entry.first_position = job.sequence->size() - 1;
+    entry.token_count = 1;
+    entry.unseen_from = job.first_step ? 0 : entry.first_position;
+    entry.wants_token = true;
+    entry.sampling = {job.request.temperature, job.request.sampling_seed};
+    entries.push_back(entry);
+    kernels::kv_view view;
+    view.layer_stride_bytes = settings->layout.layer_block_bytes();
+    for (auto block : job.hbm_blocks) view.blocks.push_back(hbm_block(block));
+    views.push_back(std::move(view));
+    memory->sequences.push_back(job.sequence);
+    job.first_step = false;
+    ++job.pins;
+  }
+  memory->pass = devices->compute->begin(std::move(entries));
+  auto me = caf::actor_cast<proto::decode_actor>(self);
+  auto id = batch.id;
+  devices->compute->run_layers(*memory->pass, 0, settings->layout.layers, std::move(views),
+                               [me, id, memory](core::result<void> r) {
+                                 if (!r) caf::anon_send(me, proto::layer_computed{id, 0, r});
+                               });
+  devices->compute->sample(*memory->pass, [me, id, memory](core::result<std::vector<core::token_id>> r) {
+    proto::batch_sampled event{id, {}, {}};
+    if (r) {
+      event.ids = std::move(*r);
+    } else {
+      event.status = core::result<void>{r.error()};
+    }
+    caf::anon_send(me, std::move(event));
+  });
+}
+
+void decode_engine_state::stepped(const proto::batch_sampled& event) {
+  if (!stepping || batch.id != event.batch) return;
+  stepping = false;
+  for (std::size_t i = 0; i < batch.requests.size(); ++i) {
+    auto found = jobs.find(batch.requests[i]);
+    if (found == jobs.end()) continue;
+    auto& job = found->second;
+    --job.pins;
+    if (job.finished) {
+      free_if_over(batch.requests[i]);
+    } else if (!event.status.ok) {
+      self->send(scheduler, proto::request_failed{job.request.id, job.request.epoch, event.status});
+      job.finished = true;
+      active.erase(job.request.id);
+      free_if_over(batch.requests[i]);
+    } else {
+      append(job, event.ids[i]);
+    }
+  }
+  step();
+}
+
+void decode_engine_state::append(decode_job& job, core::token_id token) {
+  // The step wrote the KV row of the token before this one.
+  if (settings->stores_blocks() && job.sequence->size() % settings->layout.block_tokens == 0)
+    persist_last_block(job);
+  job.sequence->append(token);
+  self->send(caf::actor_cast<proto::client_actor>(job.request.client),
+             proto::tokens{job.request.id, job.generated, {token}});
+  if (++job.generated >= job.request.generate_tokens) finish(job);
+}
+
+void decode_engine_state::persist_last_block(decode_job& job) {
+  auto id = job.request.id;
+  auto block = job.sequence->size() / settings->layout.block_tokens - 1;
+  auto tokens = job.sequence->tokens().subspan(std::size_t{block} * settings->layout.block_tokens,
+                                               settings->layout.block_tokens);
+  auto parent = job.keys.empty() ? core::root_key(settings->fingerprint) : job.keys.back();
+  job.keys.push_back(core::child_key(parent, tokens));
+  ++job.pins;
+  self->request(pool, caf::infinite, proto::grant_slots{id, 1})
+      .then([this, id, block](proto::granted_slots& granted) {
+        if (!granted.status.ok) {
+          --jobs.at(id).pins;
+          free_if_over(id);
+          return;
+        }
+        auto slot = granted.slots.front();
+        proto::local_copy copy;
+        copy.pieces.push_back(
+            {pool_slot(slot), hbm_block(jobs.at(id).hbm_blocks[block]), settings->layout.full_block_bytes()});
+        self->request(compute_nic, caf::infinite, std::move(copy))
+            .then([this, id, block, slot](const outcome& status) {
+              auto& job = jobs.at(id);
+              --job.pins;
+              if (status.ok) {
+                write_block(slot, job, block);
+              } else {
+                self->send(pool, proto::release_slots{{slot}});
+              }
+              free_if_over(id);
+            });
+      });
+}
+
+void decode_engine_state::write_block(std::uint32_t slot, const decode_job& job, std::uint32_t block) {
+  auto parent = block == 0 ? core::root_key(settings->fingerprint) : job.keys[block - 1];
+  self->request(storage_nic, caf::infinite,
+                proto::write_block{devices->engine, slot, job.keys[block], parent, block})
+      .then([this, slot](const outcome&) { self->send(pool, proto::release_slots{{slot}}); });
+}
+
+void decode_engine_state::finish(decode_job& job) {
+  auto id = job.request.id;
+  auto& request = job.request;
+  self->send(caf::actor_cast<proto::client_actor>(request.client),
+             proto::round_done{id, request.hit_blocks * settings->layout.block_tokens,
+                               request.lost_blocks * settings->layout.block_tokens, request.attempt,
+                               request.hit_blocks == 0 ? core::read_path::none : request.path});
+  self->send(scheduler, proto::request_finished{id, request.epoch});
+  job.finished = true;
+  active.erase(id);
+  free_if_over(id);
+}
+
+void decode_engine_state::free_if_over(core::request_id request) {
+  auto found = jobs.find(request);
+  if (found == jobs.end() || !found->second.finished || found->second.pins > 0) return;
+  hbm.release(found->second.hbm_blocks);
+  jobs.erase(found);
+  admit_waiting();
+}
+
+proto::decode_actor::behavior_type
+decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
+              proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
+              proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool) {
+  auto& state = self->state;
+  state.self = self;
+  state.hbm = core::slot_allocator{
+      static_cast<std::uint32_t>(devices->hbm->bytes().size() / settings->layout.full_block_bytes())};
+  state.settings = std::move(settings);
+  state.devices = std::move(devices);
+  state.scheduler = std::move(scheduler);
+  state.storage_nic = std::move(storage_nic);
+  state.compute_nic = std::move(compute_nic);
+  state.pool = std::move(pool);
+  return {
+      [self](const proto::open_landing& ask) { self->state.open_landing(ask, self->current_sender()); },
+      [self](const proto::close_landing& ask) {
+        self->state.close_landing({ask.request, ask.epoch}, false);
+      },
+      [self](proto::decode_work& work) { self->state.accept(std::move(work)); },
+      [self](const proto::abandon& order) { self->state.abandon(order); },
+      [](const proto::engine_up&) {},
+      [](const proto::engine_down&) {},
+      [self](const proto::layer_computed& event) {
+        if (event.status.ok) return;
+        spdlog::error("decode engine={} step failed: {}", self->state.devices->engine.value,
+                      event.status.text);
+        self->state.step_error = event.status;
+      },
+      [self](const proto::batch_sampled& event) {
+        auto failed = event;
+        if (!self->state.step_error.ok) failed.status = std::exchange(self->state.step_error, {});
+        self->state.stepped(failed);
+      },
+  };
+}
+
+} // namespace dualpath::actors

@@ -1,0 +1,105 @@
+// A decode engine: lands the prompt KV of requests in its DRAM pool while they are in prefill elsewhere,
+// reads their hit blocks there on the DE read path, then owns them: copies their KV to HBM, decodes all of
+// them in one batch, one token a step, and writes every block to the store as soon as it is full.
+#pragma once
+
+#include "actors/devices.hpp"
+#include "actors/settings.hpp"
+#include "core/slot_allocator.hpp"
+#include "proto/interfaces.hpp"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace dualpath::actors {
+
+/// Slots of our pool into which a prefill engine writes, and where hit blocks of the DE path are read.
+struct landing_area {
+  std::vector<std::uint32_t> slots;
+  bool granted = false;
+  bool busy = false;      ///< our storage NIC writes into the slots, or they are being copied to HBM
+  bool closed = false;    ///< given up; the slots go back once they are not busy
+  bool abandoned = false; ///< the scheduler waits to hear of it
+};
+
+/// A request that is routed again may land a second time before its first landing is fenced.
+using landing_key = std::pair<core::request_id, core::epoch>;
+
+/// A request in decode.
+struct decode_job {
+  proto::request request;
+  std::shared_ptr<kernels::sequence> sequence; ///< all tokens so far; the last one has no KV row yet
+  std::vector<std::uint32_t> hbm_blocks;
+  std::vector<core::block_key> keys; ///< of the blocks that are full
+  std::uint32_t generated = 0;       ///< tokens of the round, delivered earlier or now
+  std::uint32_t pins = 0;            ///< steps and copies that touch its HBM
+  bool first_step = true;
+  bool finished = false;
+};
+
+struct decode_batch {
+  std::uint64_t id = 0;
+  std::vector<core::request_id> requests;
+};
+
+struct decode_engine_state {
+  using self_pointer = proto::decode_actor::stateful_pointer<decode_engine_state>;
+
+  static inline const char* name = "decode";
+  self_pointer self = nullptr;
+  settings_ptr settings;
+  devices_ptr devices;
+  proto::scheduler_actor scheduler;
+  proto::storage_nic_actor storage_nic;
+  proto::compute_nic_actor compute_nic;
+  proto::buffer_pool_actor pool;
+
+  std::map<landing_key, landing_area> landings;
+  core::slot_allocator hbm;
+  std::deque<proto::decode_work> waiting_for_hbm;
+  std::map<core::request_id, decode_job> jobs;
+  std::set<core::request_id> active; ///< jobs whose KV is in HBM
+  decode_batch batch;                ///< the step on the device
+  bool stepping = false;
+  proto::outcome step_error; ///< of the layers of the step
+  std::uint64_t next_batch = 1;
+
+  // Landing.
+  void open_landing(const proto::open_landing& ask, const caf::strong_actor_ptr& from);
+  void landing_granted(const proto::open_landing& ask, proto::prefill_actor prefill,
+                       proto::granted_slots& granted);
+  void read_hits(const proto::open_landing& ask, proto::prefill_actor prefill);
+  void close_landing(const landing_key& key, bool abandoned);
+  void release_landing(const landing_key& key);
+  void abandon(const proto::abandon& order);
+
+  // From landing to HBM.
+  void accept(proto::decode_work work);
+  void admit_waiting();
+  void admit(proto::decode_work work, std::vector<std::uint32_t> blocks);
+  void copied_in(const landing_key& key, const proto::outcome& status);
+  void persist_prompt(decode_job& job, landing_area& area);
+
+  // Decode steps.
+  void step();
+  void stepped(const proto::batch_sampled& event);
+  void append(decode_job& job, core::token_id token);
+  void persist_last_block(decode_job& job);
+  void write_block(std::uint32_t slot, const decode_job& job, std::uint32_t block);
+  void finish(decode_job& job);
+  void free_if_over(core::request_id request);
+
+  std::byte* hbm_block(std::uint32_t index) const;
+  std::byte* pool_slot(std::uint32_t index) const;
+};
+
+proto::decode_actor::behavior_type
+decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
+              proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
+              proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool);
+
+} // namespace dualpath::actors

@@ -1,0 +1,165 @@
+// The passive half of a decode engine: landings of requests in prefill, and the way from a landing to HBM.
+#include "actors/decode_engine.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace dualpath::actors {
+
+using proto::outcome;
+
+void decode_engine_state::open_landing(const proto::open_landing& ask, const caf::strong_actor_ptr& from) {
+  landings.insert_or_assign({ask.request, ask.epoch}, landing_area{});
+  auto prefill = caf::actor_cast<proto::prefill_actor>(from);
+  auto blocks = static_cast<std::uint32_t>(settings->layout.blocks_for(ask.context_tokens));
+  self->request(pool, caf::infinite, proto::grant_slots{ask.request, blocks})
+      .then([this, ask, prefill](proto::granted_slots& granted) { landing_granted(ask, prefill, granted); });
+}
+
+void decode_engine_state::landing_granted(const proto::open_landing& ask, proto::prefill_actor prefill,
+                                          proto::granted_slots& granted) {
+  landing_key key{ask.request, ask.epoch};
+  auto& area = landings.at(key);
+  area.granted = true;
+  area.slots = granted.slots;
+  if (area.closed) {
+    release_landing(key);
+    return;
+  }
+  self->send(prefill, proto::landing{ask.request, ask.epoch, granted.slots, granted.status});
+  if (!granted.status.ok) {
+    landings.erase(key);
+  } else if (!ask.hits.empty()) {
+    read_hits(ask, prefill);
+  }
+}
+
+void decode_engine_state::read_hits(const proto::open_landing& ask, proto::prefill_actor prefill) {
+  landing_key key{ask.request, ask.epoch};
+  auto& area = landings.at(key);
+  area.busy = true;
+  std::vector<std::uint32_t> slots(area.slots.begin(),
+                                   area.slots.begin() + static_cast<std::ptrdiff_t>(ask.hits.size()));
+  self->request(storage_nic, caf::infinite,
+                proto::read_blocks{ask.request, devices->engine, ask.hits, std::move(slots)})
+      .then([this, key, prefill](const proto::blocks_read& read) {
+        auto& area = landings.at(key);
+        area.busy = false;
+        if (area.closed) {
+          release_landing(key);
+        } else {
+          self->send(prefill, proto::hits_loaded{key.first, key.second, read.good_blocks});
+        }
+      });
+}
+
+void decode_engine_state::close_landing(const landing_key& key, bool abandoned) {
+  auto found = landings.find(key);
+  if (found == landings.end()) return;
+  found->second.closed = true;
+  found->second.abandoned |= abandoned;
+  if (found->second.granted && !found->second.busy) release_landing(key);
+}
+
+void decode_engine_state::release_landing(const landing_key& key) {
+  auto node = landings.extract(key);
+  if (!node.mapped().slots.empty()) self->send(pool, proto::release_slots{std::move(node.mapped().slots)});
+  if (node.mapped().abandoned) self->send(scheduler, proto::abandoned{key.first});
+}
+
+void decode_engine_state::abandon(const proto::abandon& order) {
+  // Handed over meanwhile: its epoch is one higher than the scheduler knows.
+  auto job = jobs.find(order.request);
+  if (job != jobs.end()) {
+    job->second.finished = true;
+    active.erase(order.request);
+    free_if_over(order.request);
+  }
+  std::erase_if(waiting_for_hbm, [&](auto& work) { return work.request.id == order.request; });
+  landing_key key{order.request, order.epoch};
+  if (landings.contains(key)) {
+    close_landing(key, true);
+  } else {
+    self->send(scheduler, proto::abandoned{order.request});
+  }
+}
+
+void decode_engine_state::accept(proto::decode_work work) {
+  auto& request = work.request;
+  auto found = landings.find({request.id, core::epoch{request.epoch.value - 1}});
+  if (found == landings.end() || found->second.closed) {
+    auto why = outcome::failure(core::errc::disconnected, "the landing is gone");
+    self->send(scheduler, proto::request_failed{request.id, request.epoch, why});
+    return;
+  }
+  waiting_for_hbm.push_back(std::move(work));
+  admit_waiting();
+}
+
+void decode_engine_state::admit_waiting() {
+  while (!waiting_for_hbm.empty()) {
+    auto& next = waiting_for_hbm.front().request;
+    // An earlier attempt of the same request may still be leaving.
+    if (jobs.contains(next.id)) return;
+    auto blocks = hbm.allocate(static_cast<std::uint32_t>(settings->layout.blocks_for(next.total_tokens())));
+    if (!blocks) return;
+    auto work = std::move(waiting_for_hbm.front());
+    waiting_for_hbm.pop_front();
+    admit(std::move(work), std::move(*blocks));
+  }
+}
+
+void decode_engine_state::admit(proto::decode_work work, std::vector<std::uint32_t> blocks) {
+  landing_key key{work.request.id, core::epoch{work.request.epoch.value - 1}};
+  decode_job job;
+  job.sequence = std::make_shared<kernels::sequence>(work.request.context);
+  job.sequence->append(work.first_token);
+  job.keys = work.request.keys;
+  job.generated = work.request.delivered_tokens + 1;
+  job.hbm_blocks = std::move(blocks);
+  job.request = std::move(work.request);
+  job.pins = 1;
+  auto& area = landings.at(key);
+  area.busy = true;
+  proto::local_copy copy;
+  for (std::size_t b = 0; b < area.slots.size(); ++b)
+    copy.pieces.push_back(
+        {hbm_block(job.hbm_blocks[b]), pool_slot(area.slots[b]), settings->layout.full_block_bytes()});
+  jobs.insert_or_assign(key.first, std::move(job));
+  self->request(compute_nic, caf::infinite, std::move(copy)).then([this, key](const outcome& status) {
+    copied_in(key, status);
+  });
+}
+
+void decode_engine_state::copied_in(const landing_key& key, const outcome& status) {
+  auto& job = jobs.at(key.first);
+  auto& area = landings.at(key);
+  --job.pins;
+  area.busy = false;
+  if (!status.ok && !job.finished) {
+    self->send(scheduler, proto::request_failed{key.first, job.request.epoch, status});
+    job.finished = true;
+  }
+  if (!job.finished && settings->stores_blocks()) persist_prompt(job, area);
+  release_landing(key);
+  if (job.finished) {
+    free_if_over(key.first);
+    return;
+  }
+  active.insert(key.first);
+  if (job.generated >= job.request.generate_tokens) finish(job);
+  step();
+}
+
+void decode_engine_state::persist_prompt(decode_job& job, landing_area& area) {
+  std::vector<std::uint32_t> kept;
+  auto full = static_cast<std::uint32_t>(settings->layout.full_blocks_in(job.request.context_tokens()));
+  for (auto block = job.request.hit_blocks; block < full; ++block) {
+    kept.push_back(area.slots[block]);
+    write_block(area.slots[block], job, block);
+  }
+  std::erase_if(area.slots, [&](auto slot) { return std::binary_search(kept.begin(), kept.end(), slot); });
+}
+
+} // namespace dualpath::actors

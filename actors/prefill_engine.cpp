@@ -1,0 +1,384 @@
+#include "actors/prefill_engine.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace dualpath::actors {
+
+using proto::outcome;
+
+void prefill_engine_state::accept(proto::request request) {
+  auto known = decode_engines.find(request.decode);
+  if (known == decode_engines.end()) {
+    self->send(scheduler, proto::request_failed{
+                              request.id, request.epoch,
+                              outcome::failure(core::errc::disconnected, "its decode engine is gone")});
+    return;
+  }
+  proto::open_landing ask{request.id, request.epoch, request.context_tokens(), request.path, {}};
+  if (request.path == core::read_path::decode)
+    ask.hits.assign(request.keys.begin(), request.keys.begin() + request.hit_blocks);
+  prefill_job job;
+  job.sequence = std::make_shared<kernels::sequence>(request.context);
+  job.request = std::move(request);
+  auto id = job.request.id;
+  jobs.insert_or_assign(id, std::move(job));
+  self->send(known->second, std::move(ask));
+}
+
+void prefill_engine_state::landed(const proto::landing& landing) {
+  auto found = jobs.find(landing.request);
+  if (found == jobs.end() || found->second.request.epoch != landing.epoch || found->second.abandoned) return;
+  auto& job = found->second;
+  if (!landing.status.ok) {
+    fail(job, landing.status);
+    return;
+  }
+  job.landing_slots = landing.slots;
+  if (job.request.hit_blocks == 0 || job.request.path == core::read_path::none) {
+    hits_ready(landing.request, landing.epoch, 0);
+  } else if (job.request.path == core::read_path::prefill) {
+    read_hits_here(job);
+  }
+}
+
+void prefill_engine_state::read_hits_here(prefill_job& job) {
+  auto id = job.request.id;
+  auto epoch = job.request.epoch;
+  job.reading = true;
+  self->request(pool, caf::infinite, proto::grant_slots{id, job.request.hit_blocks})
+      .then([this, id, epoch](proto::granted_slots& granted) {
+        auto& job = jobs.at(id);
+        if (!granted.status.ok || job.abandoned) {
+          job.reading = false;
+          self->send(pool, proto::release_slots{granted.slots});
+          if (job.abandoned) {
+            forget(id);
+          } else {
+            fail(job, granted.status);
+          }
+          return;
+        }
+        job.buffer_slots = std::move(granted.slots);
+        std::vector<core::block_key> hits(job.request.keys.begin(),
+                                          job.request.keys.begin() + job.request.hit_blocks);
+        self->request(storage_nic, caf::infinite,
+                      proto::read_blocks{id, devices->engine, std::move(hits), job.buffer_slots})
+            .then([this, id, epoch](const proto::blocks_read& read) {
+              jobs.at(id).reading = false;
+              hits_ready(id, epoch, read.good_blocks);
+            });
+      });
+}
+
+void prefill_engine_state::hits_ready(core::request_id request, core::epoch epoch,
+                                      std::uint32_t good_blocks) {
+  auto found = jobs.find(request);
+  if (found == jobs.end() || found->second.request.epoch != epoch) return;
+  auto& job = found->second;
+  if (job.abandoned) {
+    forget(request);
+    return;
+  }
+  job.request.lost_blocks += job.request.hit_blocks - good_blocks;
+  job.request.hit_blocks = good_blocks;
+  job.hit_tokens = good_blocks * settings->layout.block_tokens;
+  job.cached_tokens = job.hit_tokens;
+  self->send(scheduler, proto::hits_read{request, epoch, good_blocks});
+  ready.push_back(request);
+  start_batch();
+}
+
+std::uint64_t prefill_engine_state::staging_slot_blocks() const {
+  return devices->staging.bytes.size() / settings->staging_slots / settings->layout.layer_block_bytes();
+}
+
+std::uint64_t prefill_engine_state::staging_offset(std::uint32_t layer, const batch_part& part) const {
+  auto slot = layer % batch->pipeline.slots();
+  return (slot * staging_slot_blocks() + part.staging_block) * settings->layout.layer_block_bytes();
+}
+
+void prefill_engine_state::start_batch() {
+  if (batch || ready.empty()) return;
+  std::vector<core::prefill_candidate> candidates;
+  for (auto id : ready) candidates.push_back({jobs.at(id).cached_tokens, jobs.at(id).remaining_tokens()});
+  auto limits = settings->quota;
+  limits.max_batch_tokens = staging_slot_blocks() * settings->layout.block_tokens;
+  auto counts = core::fill_quota(candidates, settings->cost_model, limits);
+  prefill_batch next{next_batch++, settings->layout.layers, settings->staging_slots};
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (!add_to_batch(next, jobs.at(ready[i]), counts[i])) break;
+  if (next.parts.empty()) {
+    auto& job = jobs.at(ready.front());
+    ready.pop_front();
+    fail(job, outcome::failure(core::errc::invalid_argument,
+                               "a context of " + std::to_string(job.request.context_tokens())
+                                   + " tokens does not fit the staging memory; give it more (--staging)"));
+    start_batch();
+    return;
+  }
+  ready.erase(ready.begin(), ready.begin() + static_cast<std::ptrdiff_t>(next.parts.size()));
+  std::vector<kernels::batch_entry> entries;
+  for (auto& part : next.parts) {
+    auto& job = jobs.at(part.request);
+    kernels::batch_entry entry;
+    entry.tokens = job.sequence.get();
+    entry.first_position = part.first_token;
+    entry.token_count = part.token_count;
+    entry.wants_token = part.last_chunk;
+    entry.sampling = {job.request.temperature, job.request.sampling_seed};
+    entries.push_back(entry);
+    next.memory->sequences.push_back(job.sequence);
+  }
+  next.memory->pass = devices->compute->begin(std::move(entries));
+  next.sampling_done =
+      std::none_of(next.parts.begin(), next.parts.end(), [](auto& p) { return p.last_chunk; });
+  batch.emplace(std::move(next));
+  perform(batch->pipeline.start());
+}
+
+bool prefill_engine_state::add_to_batch(prefill_batch& next, prefill_job& job, std::uint64_t token_count) {
+  batch_part part;
+  part.request = job.request.id;
+  part.first_token = job.cached_tokens;
+  part.token_count = static_cast<std::uint32_t>(token_count);
+  part.blocks = settings->layout.blocks_for(part.first_token + token_count);
+  part.staging_block = next.staging_blocks;
+  part.last_chunk = token_count == job.remaining_tokens();
+  // The quota counts tokens, staging holds whole blocks: rounding may leave the last candidate no room.
+  if (token_count == 0 || next.staging_blocks + part.blocks > staging_slot_blocks()) return false;
+  next.staging_blocks += part.blocks;
+  next.parts.push_back(part);
+  job.in_batch = true;
+  return true;
+}
+
+void prefill_engine_state::perform(std::vector<core::layer_pipeline::action> actions) {
+  using action = core::layer_pipeline::action;
+  auto append = [&](const std::vector<action>& more) {
+    actions.insert(actions.end(), more.begin(), more.end());
+  };
+  for (std::size_t i = 0; i < actions.size() && !batch->failed; ++i) {
+    auto next = actions[i];
+    if (next.what == action::load) {
+      if (!load(next.layer)) append(batch->pipeline.loaded(next.layer));
+    } else if (next.what == action::compute) {
+      compute(next.layer);
+    } else if (!store(next.layer)) {
+      append(batch->pipeline.stored(next.layer));
+    }
+  }
+  finish_batch_if_over();
+}
+
+bool prefill_engine_state::load(std::uint32_t layer) {
+  auto& pending = batch->loads_pending[layer];
+  pending = 0;
+  for (auto& part : batch->parts) {
+    auto& job = jobs.at(part.request);
+    auto offset = staging_offset(layer, part);
+    auto local = job.request.path == core::read_path::prefill ? job.hit_tokens : 0u;
+    if (local > 0) {
+      ++pending;
+      copy_from_pool(layer, job,
+                     core::layer_pieces(settings->layout, settings->slot_bytes, job.buffer_slots, layer,
+                                        offset, 0, local));
+    }
+    if (local < part.first_token) {
+      ++pending;
+      transfer(layer, part.request, false,
+               core::layer_pieces(settings->layout, settings->slot_bytes, job.landing_slots, layer, offset,
+                                  local, part.first_token));
+    }
+  }
+  return pending > 0;
+}
+
+bool prefill_engine_state::store(std::uint32_t layer) {
+  auto& pending = batch->stores_pending[layer];
+  pending = static_cast<std::uint32_t>(batch->parts.size());
+  for (auto& part : batch->parts) {
+    auto& job = jobs.at(part.request);
+    // On the PE path the decode engine has nothing yet: the first chunk brings the hit blocks along.
+    auto brings_hits = job.request.path == core::read_path::prefill && part.first_token == job.hit_tokens;
+    auto from = brings_hits ? 0 : part.first_token;
+    transfer(layer, part.request, true,
+             core::layer_pieces(settings->layout, settings->slot_bytes, job.landing_slots, layer,
+                                staging_offset(layer, part), from, part.first_token + part.token_count));
+  }
+  return pending > 0;
+}
+
+void prefill_engine_state::copy_from_pool(std::uint32_t layer, prefill_job& job,
+                                          const std::vector<core::strided_piece>& pieces) {
+  proto::local_copy copy;
+  for (auto& piece : pieces) {
+    for (std::uint32_t i = 0; i < piece.count; ++i) {
+      copy.pieces.push_back({devices->staging.bytes.data() + piece.local_offset + i * piece.local_stride,
+                             devices->pool.bytes.data() + piece.remote_offset + i * piece.remote_stride,
+                             piece.bytes});
+    }
+  }
+  ++batch->in_flight;
+  self->request(compute_nic, caf::infinite, std::move(copy))
+      .then([this, id = batch->id, layer, request = job.request.id](const outcome& status) {
+        moved(id, layer, request, true, status);
+      });
+}
+
+void prefill_engine_state::transfer(std::uint32_t layer, core::request_id request, bool put,
+                                    std::vector<core::strided_piece> pieces) {
+  auto& job = jobs.at(request);
+  ++batch->in_flight;
+  self->request(compute_nic, caf::infinite,
+                proto::kv_transfer{request, job.request.epoch, put, job.request.decode, std::move(pieces)})
+      .then([this, id = batch->id, layer, request, put](const outcome& status) {
+        moved(id, layer, request, !put, status);
+      });
+}
+
+void prefill_engine_state::moved(std::uint64_t batch_id, std::uint32_t layer, core::request_id request,
+                                 bool load, const outcome& status) {
+  if (!batch || batch->id != batch_id) return;
+  --batch->in_flight;
+  if (!status.ok) {
+    for (auto& part : batch->parts)
+      if (part.request == request) part.failed = true;
+    fail_batch(status.text);
+  }
+  auto& pending = load ? batch->loads_pending[layer] : batch->stores_pending[layer];
+  if (--pending > 0 || batch->failed) {
+    finish_batch_if_over();
+    return;
+  }
+  perform(load ? batch->pipeline.loaded(layer) : batch->pipeline.stored(layer));
+}
+
+void prefill_engine_state::compute(std::uint32_t layer) {
+  if (settings->faults && settings->faults->should_crash(core::engine_role::prefill))
+    throw std::runtime_error("injected crash in prefill, layer " + std::to_string(layer));
+  std::vector<kernels::kv_view> views;
+  for (auto& part : batch->parts) {
+    kernels::kv_view view;
+    auto base = devices->staging.bytes.data() + staging_offset(layer, part);
+    for (std::uint64_t b = 0; b < part.blocks; ++b)
+      view.blocks.push_back(base + b * settings->layout.layer_block_bytes());
+    views.push_back(std::move(view));
+  }
+  ++batch->in_flight;
+  auto me = caf::actor_cast<proto::prefill_actor>(self);
+  devices->compute->run_layers(*batch->memory->pass, layer, 1, std::move(views),
+                               [me, layer, id = batch->id, keep = batch->memory](core::result<void> r) {
+                                 caf::anon_send(me, proto::layer_computed{id, layer, r});
+                               });
+}
+
+void prefill_engine_state::layer_computed(const proto::layer_computed& event) {
+  if (!batch || batch->id != event.batch) return;
+  --batch->in_flight;
+  if (!event.status.ok) {
+    for (auto& part : batch->parts) part.failed = true;
+    fail_batch(event.status.text);
+  }
+  if (batch->failed) {
+    finish_batch_if_over();
+    return;
+  }
+  if (event.layer + 1 == settings->layout.layers && !batch->sampling_done) sample();
+  perform(batch->pipeline.computed(event.layer));
+}
+
+void prefill_engine_state::sample() {
+  ++batch->in_flight;
+  auto me = caf::actor_cast<proto::prefill_actor>(self);
+  devices->compute->sample(*batch->memory->pass, [me, id = batch->id, keep = batch->memory](
+                                                     core::result<std::vector<core::token_id>> r) {
+    proto::batch_sampled event{id, {}, {}};
+    if (r) {
+      event.ids = std::move(*r);
+    } else {
+      event.status = core::result<void>{r.error()};
+    }
+    caf::anon_send(me, std::move(event));
+  });
+}
+
+void prefill_engine_state::sampled(const proto::batch_sampled& event) {
+  if (!batch || batch->id != event.batch) return;
+  --batch->in_flight;
+  batch->sampling_done = true;
+  batch->sampled = event.ids;
+  if (!event.status.ok) {
+    for (auto& part : batch->parts) part.failed = true;
+    fail_batch(event.status.text);
+  } else if (!batch->failed) {
+    std::size_t next = 0;
+    for (auto& part : batch->parts) {
+      if (!part.last_chunk) continue;
+      auto& job = jobs.at(part.request);
+      auto token = event.ids[next++];
+      // The client need not wait for the transfer to the decode engine.
+      if (!job.abandoned)
+        self->send(caf::actor_cast<proto::client_actor>(job.request.client),
+                   proto::tokens{part.request, job.request.delivered_tokens, {token}});
+    }
+  }
+  finish_batch_if_over();
+}
+
+void prefill_engine_state::fail_batch(const std::string& why) {
+  if (!batch->failed)
+    spdlog::warn("prefill engine={} batch={} failed: {}", devices->engine.value, batch->id, why);
+  batch->failed = true;
+  batch->failure = why;
+}
+
+void prefill_engine_state::finish_batch_if_over() {
+  if (!batch || batch->in_flight > 0) return;
+  if (!batch->failed && !(batch->pipeline.finished() && batch->sampling_done)) return;
+  auto done = std::move(*batch);
+  batch.reset();
+  std::size_t next = 0;
+  // Parts of a failed batch go back to the head of the queue in their old order.
+  std::deque<core::request_id> again;
+  for (auto& part : done.parts) {
+    auto& job = jobs.at(part.request);
+    job.in_batch = false;
+    std::optional<core::token_id> token;
+    if (part.last_chunk && !done.failed) token = done.sampled[next++];
+    if (job.abandoned) {
+      forget(part.request);
+    } else if (part.failed) {
+      fail(job, outcome::failure(core::errc::io, done.failure));
+    } else if (done.failed) {
+      again.push_back(part.request);
+    } else {
+      finish_part(part, token);
+    }
+  }
+  ready.insert(ready.begin(), again.begin(), again.end());
+  start_batch();
+}
+
+void prefill_engine_state::finish_part(const batch_part& part, std::optional<core::token_id> token) {
+  auto& job = jobs.at(part.request);
+  job.cached_tokens += part.token_count;
+  if (token) {
+    hand_over(job, *token);
+  } else {
+    ready.push_front(part.request);
+  }
+}
+
+void prefill_engine_state::hand_over(prefill_job& job, core::token_id first_token) {
+  auto id = job.request.id;
+  self->send(scheduler, proto::handed_over{id, job.request.epoch});
+  auto decode = decode_engines.find(job.request.decode);
+  job.request.epoch.value += 1; // the ledger raises a hand-over to decode by one as well
+  if (decode != decode_engines.end())
+    self->send(decode->second, proto::decode_work{std::move(job.request), first_token});
+  forget(id);
+}
+
+} // namespace dualpath::actors

@@ -1,0 +1,79 @@
+// A prefill engine: owns requests from their assignment to the hand-over to a decode engine, and computes
+// them in forward batches, layer by layer, while the KV-cache of neighbouring layers travels (spec §4).
+//
+// A request first gets its landing (slots in the decode engine's pool), then, on the PE read path, slots in
+// our own pool; always in that order, so that pools cannot deadlock. Its hit blocks are read by one side.
+// Then it waits, first come first served, for the forward batches that compute its missing tokens.
+#pragma once
+
+#include "actors/devices.hpp"
+#include "actors/prefill_batch.hpp"
+#include "actors/settings.hpp"
+#include "core/layout/layer_pieces.hpp"
+#include "proto/interfaces.hpp"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace dualpath::actors {
+
+struct prefill_engine_state {
+  using self_pointer = proto::prefill_actor::stateful_pointer<prefill_engine_state>;
+
+  static inline const char* name = "prefill";
+  self_pointer self = nullptr;
+  settings_ptr settings;
+  devices_ptr devices;
+  proto::scheduler_actor scheduler;
+  proto::storage_nic_actor storage_nic;
+  proto::compute_nic_actor compute_nic;
+  proto::buffer_pool_actor pool;
+
+  std::map<core::engine_id, proto::decode_actor> decode_engines;
+  std::map<core::request_id, prefill_job> jobs;
+  std::deque<core::request_id> ready; ///< hits are in a buffer; waiting for a batch
+  std::optional<prefill_batch> batch; ///< the one on the device
+  std::uint64_t next_batch = 1;
+
+  // From assignment to ready.
+  void accept(proto::request request);
+  void landed(const proto::landing& landing);
+  void read_hits_here(prefill_job& job);
+  void hits_ready(core::request_id request, core::epoch epoch, std::uint32_t good_blocks);
+
+  // Forward batches.
+  void start_batch();
+  bool add_to_batch(prefill_batch& next, prefill_job& job, std::uint64_t token_count);
+  void perform(std::vector<core::layer_pipeline::action> actions);
+  bool load(std::uint32_t layer);  ///< whether anything is on its way
+  bool store(std::uint32_t layer); ///< likewise
+  void compute(std::uint32_t layer);
+  void sample();
+  void transfer(std::uint32_t layer, core::request_id request, bool put,
+                std::vector<core::strided_piece> pieces);
+  void copy_from_pool(std::uint32_t layer, prefill_job& job, const std::vector<core::strided_piece>& pieces);
+  void moved(std::uint64_t batch_id, std::uint32_t layer, core::request_id request, bool load,
+             const proto::outcome& status);
+  void layer_computed(const proto::layer_computed& event);
+  void sampled(const proto::batch_sampled& event);
+  void finish_batch_if_over();
+  void fail_batch(const std::string& why);
+  void finish_part(const batch_part& part, std::optional<core::token_id> token);
+  std::uint64_t staging_slot_blocks() const;
+  std::uint64_t staging_offset(std::uint32_t layer, const batch_part& part) const;
+
+  // Endings.
+  void hand_over(prefill_job& job, core::token_id first_token);
+  void fail(prefill_job& job, const proto::outcome& why);
+  void abandon(const proto::abandon& order);
+  void forget(core::request_id request);
+};
+
+proto::prefill_actor::behavior_type
+prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
+               proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
+               proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool);
+
+} // namespace dualpath::actors

@@ -1,0 +1,73 @@
+// The ends of a request in a prefill engine other than success, and the actor's handlers.
+#include "actors/prefill_engine.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace dualpath::actors {
+
+void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why) {
+  auto id = job.request.id;
+  spdlog::warn("prefill engine={} request={} epoch={} failed: {}", devices->engine.value, id.value,
+               job.request.epoch.value, why.text);
+  auto decode = decode_engines.find(job.request.decode);
+  if (decode != decode_engines.end()) self->send(decode->second, proto::close_landing{id, job.request.epoch});
+  self->send(scheduler, proto::request_failed{id, job.request.epoch, why});
+  forget(id);
+}
+
+void prefill_engine_state::abandon(const proto::abandon& order) {
+  auto found = jobs.find(order.request);
+  if (found == jobs.end() || found->second.request.epoch != order.epoch) {
+    self->send(scheduler, proto::abandoned{order.request});
+    return;
+  }
+  auto& job = found->second;
+  job.abandoned = true;
+  std::erase(ready, order.request);
+  if (!job.in_batch && !job.reading) forget(order.request);
+}
+
+void prefill_engine_state::forget(core::request_id request) {
+  auto node = jobs.extract(request);
+  if (!node.mapped().buffer_slots.empty())
+    self->send(pool, proto::release_slots{std::move(node.mapped().buffer_slots)});
+  if (node.mapped().abandoned) self->send(scheduler, proto::abandoned{request});
+}
+
+proto::prefill_actor::behavior_type
+prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
+               proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
+               proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool) {
+  auto& state = self->state;
+  state.self = self;
+  state.settings = std::move(settings);
+  state.devices = std::move(devices);
+  state.scheduler = std::move(scheduler);
+  state.storage_nic = std::move(storage_nic);
+  state.compute_nic = std::move(compute_nic);
+  state.pool = std::move(pool);
+  return {
+      [self](proto::prefill_work& work) { self->state.accept(std::move(work.request)); },
+      [self](const proto::landing& landing) { self->state.landed(landing); },
+      [self](const proto::hits_loaded& hits) {
+        self->state.hits_ready(hits.request, hits.epoch, hits.good_blocks);
+      },
+      [self](const proto::abandon& order) { self->state.abandon(order); },
+      [self](const proto::engine_up& peer) {
+        if (peer.role == core::engine_role::decode)
+          self->state.decode_engines[peer.engine] = caf::actor_cast<proto::decode_actor>(peer.actor);
+        self->send(self->state.compute_nic, peer);
+      },
+      [self](const proto::engine_down& peer) {
+        // Its memory stays until our transfers have ended, so the link is kept; only new requests are
+        // refused.
+        self->state.decode_engines.erase(peer.engine);
+      },
+      [self](const proto::layer_computed& event) { self->state.layer_computed(event); },
+      [self](const proto::batch_sampled& event) { self->state.sampled(event); },
+  };
+}
+
+} // namespace dualpath::actors

@@ -1,0 +1,173 @@
+#include "actors/replayer.hpp"
+
+#include <algorithm>
+
+namespace dualpath::actors {
+
+namespace {
+
+constexpr std::uint64_t watchdog_tick = ~std::uint64_t{0};
+constexpr auto watchdog_interval = std::chrono::seconds{1};
+
+core::duration from_ms(double ms) { return core::from_seconds(ms * 1e-3); }
+
+} // namespace
+
+void replayer_state::start_sessions() {
+  start = last_event = settings->clock->now();
+  for (auto& trajectory : options.trace->trajectories) {
+    sessions.push_back(
+        {&trajectory, core::prompt_builder{trajectory, options.seed, options.vocabulary}, {}, {}});
+    rounds_total += trajectory.rounds.size();
+  }
+  sessions_open = sessions.size();
+  for (std::size_t i = 0; i < sessions.size(); ++i)
+    self->delayed_send(self, from_ms(sessions[i].trajectory->arrival_ms), proto::tick{i});
+  self->delayed_send(self, watchdog_interval, proto::tick{watchdog_tick});
+}
+
+void replayer_state::on_tick(std::uint64_t id) {
+  if (id != watchdog_tick) {
+    submit_next(id);
+    return;
+  }
+  if (!open.empty() && settings->clock->now() - last_event > options.stall_limit) {
+    finish(core::error{core::errc::timed_out, "nothing arrived for "
+                                                  + std::to_string(core::to_seconds(options.stall_limit))
+                                                  + " s with " + std::to_string(open.size())
+                                                  + " rounds open, the first being request "
+                                                  + std::to_string(open.begin()->first.value)});
+    return;
+  }
+  self->delayed_send(self, watchdog_interval, proto::tick{watchdog_tick});
+}
+
+void replayer_state::submit_next(std::size_t index) {
+  auto& s = sessions[index];
+  last_event = settings->clock->now();
+  core::round_record record;
+  record.session = s.trajectory->session;
+  record.round = static_cast<std::uint32_t>(s.prompts.next_round());
+  record.submitted = last_event - start;
+  auto generate = s.prompts.next_spec().generate_tokens;
+  proto::request request;
+  request.id = core::request_id{next_request++};
+  request.session = record.session;
+  request.round = record.round;
+  request.context = s.prompts.next_prompt();
+  request.generate_tokens = generate;
+  request.temperature = options.temperature;
+  request.sampling_seed = options.seed * 0x9e3779b97f4a7c15ULL + index * 0x100000001b3ULL + record.round;
+  request.client = caf::actor_cast<caf::strong_actor_ptr>(self);
+  record.prompt_tokens = request.context_tokens();
+  if (options.keep_prompts) record.prompt = request.context;
+  s.rounds.push_back(std::move(record));
+  s.open = std::move(request);
+  open.emplace(s.open.id, index);
+  send_round(s);
+}
+
+void replayer_state::send_round(session& s) {
+  s.open.keys = core::key_chain(settings->fingerprint, s.open.context, settings->layout.block_tokens);
+  self->send(scheduler, proto::submit{s.open});
+}
+
+void replayer_state::on_tokens(const proto::tokens& event) {
+  auto found = open.find(event.request);
+  if (found == open.end()) return;
+  auto& record = sessions[found->second].rounds.back();
+  last_event = settings->clock->now();
+  for (std::size_t i = 0; i < event.ids.size(); ++i) {
+    // What an earlier attempt already delivered arrives again after a failure.
+    if (event.first_index + i != record.generated.size()) continue;
+    record.generated.push_back(event.ids[i]);
+    ++generated_tokens;
+    auto now = last_event - start;
+    if (record.generated.size() == 1) record.first_token = now;
+    if (record.generated.size() == 2) record.second_token = now;
+    record.finished = now;
+  }
+}
+
+void replayer_state::on_done_round(const proto::round_done& event) {
+  auto found = open.find(event.request);
+  if (found == open.end()) return;
+  auto index = found->second;
+  auto& s = sessions[index];
+  auto& record = s.rounds.back();
+  if (record.generated.size() != s.open.generate_tokens) {
+    finish(core::error{core::errc::io, "session " + record.session + " round " + std::to_string(record.round)
+                                           + " ended with " + std::to_string(record.generated.size()) + " of "
+                                           + std::to_string(s.open.generate_tokens) + " tokens"});
+    return;
+  }
+  open.erase(found);
+  record.hit_tokens = event.hit_tokens;
+  record.lost_tokens = event.lost_tokens;
+  record.attempts = event.attempts;
+  record.path = event.path;
+  s.prompts.generated(record.generated);
+  ++rounds_done;
+  if (options.on_progress) options.on_progress(rounds_done, rounds_total, generated_tokens);
+  if (!s.prompts.finished()) {
+    auto pause = from_ms(s.prompts.next_spec().tool_ms);
+    if (pause.count() > 0) {
+      self->delayed_send(self, pause, proto::tick{index});
+    } else {
+      submit_next(index);
+    }
+    return;
+  }
+  if (--sessions_open > 0) return;
+  replay_result result;
+  for (auto& each : sessions)
+    for (auto& round : each.rounds) {
+      result.jct = std::max(result.jct, round.finished);
+      result.rounds.push_back(std::move(round));
+    }
+  finish(std::move(result));
+}
+
+void replayer_state::on_interrupted(core::request_id request) {
+  auto found = open.find(request);
+  if (found == open.end()) return;
+  auto& s = sessions[found->second];
+  auto& record = s.rounds.back();
+  auto& generated = record.generated;
+  // Every token may have arrived with only the notice of the end lost: ask for the last one again.
+  auto keep = std::min<std::size_t>(generated.size(), s.open.generate_tokens - 1);
+  s.open.context.resize(record.prompt_tokens);
+  s.open.context.insert(s.open.context.end(), generated.begin(),
+                        generated.begin() + static_cast<std::ptrdiff_t>(keep));
+  s.open.delivered_tokens = static_cast<std::uint32_t>(keep);
+  send_round(s);
+}
+
+void replayer_state::finish(core::result<replay_result> result) {
+  if (on_done) on_done(std::move(result));
+  on_done = nullptr;
+  self->quit();
+}
+
+proto::client_actor::behavior_type replayer(replayer_state::self_pointer self, settings_ptr settings,
+                                            proto::scheduler_actor scheduler, replay_options options,
+                                            replay_done on_done) {
+  auto& state = self->state;
+  state.self = self;
+  state.settings = std::move(settings);
+  state.scheduler = std::move(scheduler);
+  state.options = std::move(options);
+  state.on_done = std::move(on_done);
+  state.start_sessions();
+  return {
+      [self](const proto::tokens& event) { self->state.on_tokens(event); },
+      [self](const proto::round_done& event) { self->state.on_done_round(event); },
+      [self](const proto::interrupted& event) { self->state.on_interrupted(event.request); },
+      [self](const proto::rejected& event) {
+        self->state.finish(core::error{core::errc::invalid_argument, event.why});
+      },
+      [self](const proto::tick& timer) { self->state.on_tick(timer.id); },
+  };
+}
+
+} // namespace dualpath::actors

@@ -1,0 +1,75 @@
+// The client: replays a trace against the cluster. Sessions run side by side, the rounds of a session one
+// after another (spec §8). It knows every token it has received, so a repeated one is dropped and an
+// interrupted round is submitted again from where it stands.
+#pragma once
+
+#include "actors/settings.hpp"
+#include "core/result.hpp"
+#include "core/run_record.hpp"
+#include "core/workload/prompt_builder.hpp"
+#include "core/workload/trace.hpp"
+#include "proto/interfaces.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace dualpath::actors {
+
+struct replay_options {
+  std::shared_ptr<const core::trace> trace; ///< arrival times are followed
+  std::uint64_t seed = 1;
+  std::uint32_t vocabulary = 0;
+  float temperature = 0;
+  bool keep_prompts = false; ///< in the records
+  /// A run in which nothing has arrived for so long has lost something: it fails rather than hangs.
+  core::duration stall_limit = std::chrono::seconds{180};
+  /// Called now and then on an actor thread: rounds done, rounds in all, tokens generated.
+  std::function<void(std::uint64_t, std::uint64_t, std::uint64_t)> on_progress;
+};
+
+struct replay_result {
+  core::duration jct{};
+  std::vector<core::round_record> rounds;
+};
+
+using replay_done = std::function<void(core::result<replay_result>)>;
+
+struct replayer_state {
+  using self_pointer = proto::client_actor::stateful_pointer<replayer_state>;
+  struct session {
+    const core::trajectory* trajectory = nullptr;
+    core::prompt_builder prompts;
+    std::vector<core::round_record> rounds;
+    proto::request open; ///< the round under way, as submitted
+  };
+
+  static inline const char* name = "replayer";
+  self_pointer self = nullptr;
+  settings_ptr settings;
+  proto::scheduler_actor scheduler;
+  replay_options options;
+  replay_done on_done;
+  std::vector<session> sessions;
+  std::map<core::request_id, std::size_t> open; ///< request → session
+  core::instant start{0}, last_event{0};
+  std::uint64_t next_request = 1, rounds_total = 0, rounds_done = 0, generated_tokens = 0;
+  std::size_t sessions_open = 0;
+
+  void start_sessions();
+  void on_tick(std::uint64_t id);
+  void submit_next(std::size_t index);
+  void send_round(session& s);
+  void on_tokens(const proto::tokens& event);
+  void on_done_round(const proto::round_done& event);
+  void on_interrupted(core::request_id request);
+  void finish(core::result<replay_result> result);
+};
+
+proto::client_actor::behavior_type replayer(replayer_state::self_pointer self, settings_ptr settings,
+                                            proto::scheduler_actor scheduler, replay_options options,
+                                            replay_done on_done);
+
+} // namespace dualpath::actors

@@ -1,0 +1,210 @@
+#include "actors/request_scheduler.hpp"
+
+#include "core/policy/decode_choice.hpp"
+#include "core/policy/path_choice.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace dualpath::actors {
+
+void request_scheduler_state::submit(proto::request request) {
+  auto id = request.id;
+  auto known = requests.find(id);
+  if (known != requests.end()) {
+    // Submitted again after an interruption; anything else is a repeat of what we have.
+    if (!known->second.awaiting_client) return;
+    request.attempt = known->second.request.attempt;
+    request.epoch = known->second.request.epoch;
+    known->second = scheduled_request{};
+    known->second.request = std::move(request);
+  } else {
+    auto lease = ledger.open(id);
+    if (!lease) return;
+    request.epoch = lease->epoch;
+    requests[id].request = std::move(request);
+  }
+  look_up(id);
+}
+
+void request_scheduler_state::look_up(core::request_id id) {
+  auto& request = requests.at(id).request;
+  if (settings->policy == core::policy::recompute || request.keys.empty()) {
+    enqueue(id, 0);
+    return;
+  }
+  self->request(directory, caf::infinite, proto::find_prefix{id, request.keys})
+      .then([this](const proto::prefix_found& found) { enqueue(found.request, found.blocks); });
+}
+
+void request_scheduler_state::enqueue(core::request_id id, std::uint32_t found_blocks) {
+  auto found = requests.find(id);
+  if (found == requests.end()) return;
+  auto& request = found->second.request;
+  auto usable = settings->layout.usable_hit_blocks(request.context_tokens());
+  request.hit_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(found_blocks, usable));
+  waiting.push_back(id);
+  join_decode_group(id);
+}
+
+void request_scheduler_state::join_decode_group(core::request_id id) {
+  auto& entry = requests.at(id);
+  std::map<core::node_id, std::uint64_t> tokens;
+  for (auto& [engine_id, engine] : engines)
+    if (engine.info.role == core::engine_role::decode && engine.alive)
+      tokens[engine.info.node] += engine.tokens;
+  // Without a live decode engine any group will do: its engines are being restarted.
+  if (tokens.empty()) {
+    for (auto& [engine_id, engine] : engines)
+      if (engine.info.role == core::engine_role::decode) tokens[engine.info.node] += engine.tokens;
+  }
+  std::vector<core::node_id> groups;
+  std::vector<std::uint64_t> sums;
+  for (auto& [node, sum] : tokens) {
+    groups.push_back(node);
+    sums.push_back(sum + nodes[node].waiting_tokens);
+  }
+  entry.decode_group = groups[core::choose_decode_group(sums)];
+  nodes[entry.decode_group].waiting.push_back(id);
+  nodes[entry.decode_group].waiting_tokens += padded_tokens(entry.request);
+}
+
+void request_scheduler_state::fetch(const proto::fetch_work& report) {
+  nodes[report.node].read_done_tokens = report.read_done_tokens;
+  choose_prefill_for(report.node);
+  choose_decode_for(report.node);
+}
+
+std::vector<core::engine_load> request_scheduler_state::loads_of(core::node_id node,
+                                                                 core::engine_role role) const {
+  std::vector<core::engine_load> loads;
+  for (auto& [id, engine] : engines) {
+    if (!engine.alive || engine.info.node != node || engine.info.role != role) continue;
+    core::engine_load load;
+    load.engine = id;
+    load.unfinished_requests = engine.requests;
+    load.unfinished_tokens = engine.tokens;
+    load.read_queue_tokens = nodes.at(node).read_queue_tokens();
+    load.free_hbm_tokens = engine.info.hbm_tokens - std::min(engine.info.hbm_tokens, engine.hbm_tokens_used);
+    loads.push_back(load);
+  }
+  return loads;
+}
+
+void request_scheduler_state::choose_prefill_for(core::node_id node) {
+  auto loads = loads_of(node, core::engine_role::prefill);
+  if (loads.empty() || waiting.empty()) return;
+  std::vector<core::waiting_request> fifo;
+  for (auto id : waiting) fifo.push_back({id, requests.at(id).request.context_tokens()});
+  auto chosen = core::choose_prefill(fifo, std::move(loads), settings->thresholds);
+  waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(chosen.size()));
+  for (auto& [id, engine] : chosen) {
+    requests.at(id).prefill = engine;
+    charge(engine, requests.at(id).request, +1);
+    dispatch_if_ready(id);
+  }
+}
+
+void request_scheduler_state::choose_decode_for(core::node_id node) {
+  auto loads = loads_of(node, core::engine_role::decode);
+  auto& group = nodes[node];
+  if (loads.empty() || group.waiting.empty()) return;
+  std::vector<core::waiting_request> fifo;
+  for (auto id : group.waiting) fifo.push_back({id, padded_tokens(requests.at(id).request)});
+  auto room = std::any_of(engines.begin(), engines.end(), [&](auto& entry) {
+    return entry.second.info.node == node && entry.second.info.hbm_tokens >= fifo.front().tokens;
+  });
+  if (!room) {
+    reject(group.waiting.front(),
+           "a request of " + std::to_string(fifo.front().tokens)
+               + " tokens does not fit the HBM of any decode engine; give it more (--hbm)");
+    return;
+  }
+  auto chosen = core::choose_decode(fifo, std::move(loads));
+  group.waiting.erase(group.waiting.begin(),
+                      group.waiting.begin() + static_cast<std::ptrdiff_t>(chosen.size()));
+  for (auto& [id, engine] : chosen) {
+    group.waiting_tokens -= padded_tokens(requests.at(id).request);
+    requests.at(id).decode = engine;
+    charge(engine, requests.at(id).request, +1);
+    dispatch_if_ready(id);
+  }
+}
+
+void request_scheduler_state::dispatch_if_ready(core::request_id id) {
+  auto& entry = requests.at(id);
+  if (entry.prefill && entry.decode && !entry.dispatched) dispatch(id);
+}
+
+void request_scheduler_state::dispatch(core::request_id id) {
+  auto& entry = requests.at(id);
+  auto& request = entry.request;
+  auto& prefill = engines.at(*entry.prefill);
+  auto& decode = engines.at(*entry.decode);
+  std::uint64_t hit_tokens = std::uint64_t{request.hit_blocks} * settings->layout.block_tokens;
+  core::path_inputs inputs;
+  inputs.prefill_read_queue_tokens = nodes[prefill.info.node].read_queue_tokens();
+  inputs.decode_read_queue_tokens = nodes[decode.info.node].read_queue_tokens();
+  inputs.turn = turn;
+  inputs.same_node = prefill.info.node == decode.info.node;
+  request.path = core::choose_path(settings->policy, inputs, hit_tokens);
+  if (request.path != core::read_path::none) {
+    ++turn;
+    entry.read_node = request.path == core::read_path::prefill ? prefill.info.node : decode.info.node;
+    entry.read_outstanding = true;
+    nodes[entry.read_node].read_assigned_tokens += hit_tokens;
+  }
+  request.prefill = *entry.prefill;
+  request.decode = *entry.decode;
+  auto lease = ledger.hand_over(id, request.epoch, core::stage::prefill, request.prefill, {request.decode});
+  request.epoch = lease->epoch;
+  entry.dispatched = true;
+  spdlog::debug("scheduler request={} epoch={} prefill={} decode={} path={} hit_tokens={}", id.value,
+                request.epoch.value, request.prefill.value, request.decode.value, to_string(request.path),
+                hit_tokens);
+  self->send(caf::actor_cast<proto::prefill_actor>(prefill.info.actor), proto::prefill_work{request});
+}
+
+void request_scheduler_state::hits_read(const proto::hits_read& event) {
+  self->send(directory, proto::unpin_prefix{event.request});
+  if (!ledger.is_current(event.request, event.epoch)) return;
+  requests.at(event.request).read_outstanding = false;
+}
+
+void request_scheduler_state::handed_over(const proto::handed_over& event) {
+  auto found = requests.find(event.request);
+  if (found == requests.end() || !ledger.is_current(event.request, event.from_epoch)) return;
+  auto& entry = found->second;
+  auto lease = ledger.hand_over(event.request, event.from_epoch, core::stage::decode, *entry.decode);
+  entry.request.epoch = lease->epoch;
+  charge(*entry.prefill, entry.request, -1);
+  entry.prefill.reset();
+}
+
+void request_scheduler_state::finished(const proto::request_finished& event) {
+  // The hand-over may still be on its way from the prefill engine.
+  if (ledger.is_current(event.request, core::epoch{event.epoch.value - 1}))
+    handed_over({event.request, core::epoch{event.epoch.value - 1}});
+  if (!ledger.close(event.request, event.epoch)) return;
+  auto node = requests.extract(event.request);
+  charge(*node.mapped().decode, node.mapped().request, -1);
+}
+
+std::uint64_t request_scheduler_state::padded_tokens(const proto::request& request) const {
+  return settings->layout.blocks_for(request.total_tokens()) * settings->layout.block_tokens;
+}
+
+void request_scheduler_state::charge(core::engine_id id, const proto::request& request, int sign) {
+  auto& engine = engines.at(id);
+  auto decode = engine.info.role == core::engine_role::decode;
+  std::uint64_t tokens = decode ? padded_tokens(request) : request.context_tokens();
+  auto change = [sign](std::uint64_t& total, std::uint64_t by) {
+    total = sign > 0 ? total + by : total - by;
+  };
+  change(engine.requests, 1);
+  change(engine.tokens, tokens);
+  if (decode) change(engine.hbm_tokens_used, tokens);
+}
+
+} // namespace dualpath::actors

@@ -1,0 +1,114 @@
+// The request scheduler: picks a prefill engine, a decode engine and a read path for every request (spec §7),
+// keeps the ledger of who owns what, and routes again what a failed engine leaves behind. All choices are
+// pure functions of core/policy; this actor keeps their inputs.
+//
+// Loads are counted by the ledger itself rather than reported: every request starts and ends here, so the
+// count includes what is still on its way to an engine. Leaders report what only they know: how far their
+// storage NIC has read.
+#pragma once
+
+#include "actors/settings.hpp"
+#include "core/lease.hpp"
+#include "core/policy/engine_load.hpp"
+#include "proto/interfaces.hpp"
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace dualpath::actors {
+
+struct scheduled_request {
+  proto::request request;
+  std::optional<core::engine_id> prefill, decode; ///< chosen so far
+  core::node_id decode_group;
+  bool dispatched = false;
+  bool read_outstanding = false; ///< its hits count in the read queue of read_node
+  core::node_id read_node;
+  bool awaiting_client = false; ///< interrupted: the client submits it again
+};
+
+struct engine_entry {
+  proto::engine_up info;
+  bool alive = false;
+  std::uint64_t requests = 0, tokens = 0, hbm_tokens_used = 0;
+  /// Requests that the other side must let go of before this engine may come back (decode), or be routed
+  /// again.
+  std::set<core::request_id> fences;
+  std::optional<proto::engine_up> returning;
+};
+
+struct node_entry {
+  std::deque<core::request_id> waiting; ///< decode groups: their private queue
+  std::uint64_t waiting_tokens = 0;
+  std::uint64_t read_assigned_tokens = 0, read_done_tokens = 0;
+
+  std::uint64_t read_queue_tokens() const {
+    return read_assigned_tokens > read_done_tokens ? read_assigned_tokens - read_done_tokens : 0;
+  }
+};
+
+struct request_scheduler_state {
+  using self_pointer = proto::scheduler_actor::stateful_pointer<request_scheduler_state>;
+  struct waiter {
+    std::uint32_t count = 0;
+    caf::typed_response_promise<std::uint32_t> answer;
+  };
+
+  static inline const char* name = "scheduler";
+  self_pointer self = nullptr;
+  settings_ptr settings;
+  proto::directory_actor directory;
+
+  std::map<core::request_id, scheduled_request> requests;
+  core::lease_ledger ledger;
+  std::deque<core::request_id> waiting; ///< for a prefill engine, first come first served
+  std::map<core::engine_id, engine_entry> engines;
+  std::map<core::node_id, node_entry> nodes;
+  std::vector<waiter> waiters;
+  std::uint64_t turn = 0;
+
+  // Arrival.
+  void submit(proto::request request);
+  void look_up(core::request_id id);
+  void enqueue(core::request_id id, std::uint32_t found_blocks);
+  void join_decode_group(core::request_id id);
+
+  // Choice.
+  void fetch(const proto::fetch_work& report);
+  void choose_prefill_for(core::node_id node);
+  void choose_decode_for(core::node_id node);
+  void dispatch_if_ready(core::request_id id);
+  void dispatch(core::request_id id);
+
+  // Progress.
+  void hits_read(const proto::hits_read& event);
+  void handed_over(const proto::handed_over& event);
+  void finished(const proto::request_finished& event);
+  void failed(const proto::request_failed& event);
+
+  // Failure.
+  void engine_down(const proto::engine_down& event);
+  void engine_up(const proto::engine_up& event);
+  void admit_engine(const proto::engine_up& event);
+  void abandoned(core::request_id id);
+  void route_again(core::request_id id);
+  void take_back(core::request_id id);
+  void reject(core::request_id id, const std::string& why);
+  void interrupt(core::request_id id);
+  void send_abandon(core::engine_id engine, const proto::request& request);
+  template <class News>
+  void tell(const proto::engine_up& listener, const News& news);
+
+  std::uint64_t padded_tokens(const proto::request& request) const;
+  void charge(core::engine_id engine, const proto::request& request, int sign);
+  std::vector<core::engine_load> loads_of(core::node_id node, core::engine_role role) const;
+};
+
+proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state::self_pointer self,
+                                                        settings_ptr settings,
+                                                        proto::directory_actor directory);
+
+} // namespace dualpath::actors

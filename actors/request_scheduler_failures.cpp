@@ -1,0 +1,224 @@
+// What the scheduler does when an engine dies, comes back, or gives a request up; and the actor's handlers.
+//
+// A request in prefill has two sides. When one dies, the other is told to abandon the request, and only when
+// it has answered, its transfers fenced, is the request routed again, or the dead engine's memory used by its
+// next incarnation. A dead prefill engine is fenced by its own supervisor, before it comes back; only then
+// may the landing be given away.
+#include "actors/request_scheduler.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace dualpath::actors {
+
+namespace {
+
+constexpr std::uint32_t max_attempts = 8;
+
+} // namespace
+
+template <class News>
+void request_scheduler_state::tell(const proto::engine_up& listener, const News& news) {
+  if (listener.role == core::engine_role::prefill) {
+    self->send(caf::actor_cast<proto::prefill_actor>(listener.actor), news);
+  } else {
+    self->send(caf::actor_cast<proto::decode_actor>(listener.actor), news);
+  }
+}
+
+void request_scheduler_state::engine_down(const proto::engine_down& event) {
+  auto found = engines.find(event.engine);
+  if (found == engines.end() || found->second.info.incarnation != event.incarnation || !found->second.alive)
+    return;
+  auto& engine = found->second;
+  engine.alive = false;
+  spdlog::warn("scheduler engine={} incarnation={} is down: {}", event.engine.value, event.incarnation.value,
+               event.why);
+  for (auto& [id, other] : engines)
+    if (other.alive) tell(other.info, event);
+  std::vector<core::request_id> affected;
+  for (auto& [id, entry] : requests)
+    if (entry.prefill == event.engine || entry.decode == event.engine) affected.push_back(id);
+  for (auto id : affected) {
+    auto& entry = requests.at(id);
+    if (!entry.dispatched) {
+      take_back(id);
+      continue;
+    }
+    auto* lease = ledger.find(id);
+    if (lease->stage == core::stage::decode) {
+      interrupt(id);
+    } else if (engine.info.role == core::engine_role::prefill) {
+      engine.fences.insert(id); // until the engine is back, its transfers may still touch the landing
+    } else {
+      engine.fences.insert(id);
+      send_abandon(*entry.prefill, entry.request);
+    }
+  }
+}
+
+void request_scheduler_state::interrupt(core::request_id id) {
+  auto& entry = requests.at(id);
+  auto lease = ledger.revoke(id);
+  charge(*entry.decode, entry.request, -1);
+  entry.request.epoch = lease->epoch;
+  entry.request.attempt += 1;
+  entry.awaiting_client = true;
+  entry.decode.reset();
+  self->send(caf::actor_cast<proto::client_actor>(entry.request.client), proto::interrupted{id});
+}
+
+void request_scheduler_state::send_abandon(core::engine_id id, const proto::request& request) {
+  auto& engine = engines.at(id);
+  proto::abandon order{request.id, request.epoch};
+  if (!engine.alive) {
+    // Dead as well: it is fenced when it comes back.
+    engine.fences.insert(request.id);
+  } else if (engine.info.role == core::engine_role::prefill) {
+    self->send(caf::actor_cast<proto::prefill_actor>(engine.info.actor), order);
+  } else {
+    self->send(caf::actor_cast<proto::decode_actor>(engine.info.actor), order);
+  }
+}
+
+void request_scheduler_state::abandoned(core::request_id id) {
+  for (auto& [engine_id, engine] : engines) {
+    if (engine.fences.erase(id) == 0 || engine.fences.size() > 0 || !engine.returning) continue;
+    auto info = std::move(*engine.returning);
+    engine.returning.reset();
+    admit_engine(info);
+  }
+  auto found = requests.find(id);
+  if (found != requests.end() && found->second.dispatched) route_again(id);
+}
+
+void request_scheduler_state::engine_up(const proto::engine_up& event) {
+  auto& engine = engines[event.engine];
+  if (event.role == core::engine_role::decode && !engine.fences.empty()) {
+    engine.returning = event;
+    return;
+  }
+  // A prefill engine that is back has ended all its transfers: the landings of its old requests can be given
+  // up.
+  auto orphans = std::exchange(engine.fences, {});
+  admit_engine(event);
+  for (auto id : orphans) {
+    auto found = requests.find(id);
+    if (found == requests.end()) continue;
+    send_abandon(*found->second.decode, found->second.request);
+  }
+}
+
+void request_scheduler_state::admit_engine(const proto::engine_up& event) {
+  auto& engine = engines[event.engine];
+  engine.info = event;
+  engine.alive = true;
+  nodes[event.node];
+  spdlog::info("scheduler engine={} node={} role={} incarnation={} is up", event.engine.value,
+               event.node.value, to_string(event.role), event.incarnation.value);
+  for (auto& [id, other] : engines) {
+    if (!other.alive || id == event.engine) continue;
+    tell(other.info, event);
+    tell(event, other.info);
+  }
+  auto up = static_cast<std::uint32_t>(
+      std::count_if(engines.begin(), engines.end(), [](auto& e) { return e.second.alive; }));
+  std::erase_if(waiters, [up](waiter& w) {
+    if (up < w.count) return false;
+    w.answer.deliver(up);
+    return true;
+  });
+}
+
+void request_scheduler_state::failed(const proto::request_failed& event) {
+  // The hand-over may still be on its way from the prefill engine.
+  core::epoch before{event.epoch.value - 1};
+  if (ledger.is_current(event.request, before)) handed_over({event.request, before});
+  if (!ledger.is_current(event.request, event.epoch)) return;
+  auto& entry = requests.at(event.request);
+  auto for_good = event.why.code == core::errc::invalid_argument || event.why.code == core::errc::corrupt_kv;
+  if (for_good || entry.request.attempt >= max_attempts) {
+    reject(event.request, event.why.text);
+  } else if (ledger.find(event.request)->stage == core::stage::decode) {
+    interrupt(event.request);
+  } else {
+    route_again(event.request);
+  }
+}
+
+void request_scheduler_state::take_back(core::request_id id) {
+  auto& entry = requests.at(id);
+  if (entry.prefill) charge(*entry.prefill, entry.request, -1);
+  if (entry.decode) charge(*entry.decode, entry.request, -1);
+  auto& group = nodes[entry.decode_group];
+  if (std::erase(group.waiting, id) > 0) group.waiting_tokens -= padded_tokens(entry.request);
+  std::erase(waiting, id);
+  entry.prefill.reset();
+  entry.decode.reset();
+  waiting.push_front(id);
+  join_decode_group(id);
+}
+
+void request_scheduler_state::route_again(core::request_id id) {
+  auto& entry = requests.at(id);
+  auto lease = ledger.revoke(id);
+  if (entry.prefill) charge(*entry.prefill, entry.request, -1);
+  if (entry.decode) charge(*entry.decode, entry.request, -1);
+  if (entry.read_outstanding) {
+    auto& node = nodes[entry.read_node];
+    auto tokens = std::uint64_t{entry.request.hit_blocks} * settings->layout.block_tokens;
+    node.read_assigned_tokens -= std::min(node.read_assigned_tokens, tokens);
+  }
+  auto request = std::move(entry.request);
+  entry = scheduled_request{};
+  entry.request = std::move(request);
+  entry.request.epoch = lease->epoch;
+  entry.request.attempt += 1;
+  look_up(id);
+}
+
+void request_scheduler_state::reject(core::request_id id, const std::string& why) {
+  auto node = requests.extract(id);
+  auto& entry = node.mapped();
+  if (entry.prefill) charge(*entry.prefill, entry.request, -1);
+  if (entry.decode) charge(*entry.decode, entry.request, -1);
+  auto& group = nodes[entry.decode_group];
+  if (std::erase(group.waiting, id) > 0) group.waiting_tokens -= padded_tokens(entry.request);
+  std::erase(waiting, id);
+  (void)ledger.close(id, ledger.find(id)->epoch);
+  self->send(directory, proto::unpin_prefix{id});
+  self->send(caf::actor_cast<proto::client_actor>(entry.request.client), proto::rejected{id, why});
+}
+
+proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state::self_pointer self,
+                                                        settings_ptr settings,
+                                                        proto::directory_actor directory) {
+  self->state.self = self;
+  self->state.settings = std::move(settings);
+  self->state.directory = std::move(directory);
+  return {
+      [self](proto::submit& round) { self->state.submit(std::move(round.request)); },
+      [self](const proto::fetch_work& report) { self->state.fetch(report); },
+      [self](const proto::hits_read& event) { self->state.hits_read(event); },
+      [self](const proto::handed_over& event) { self->state.handed_over(event); },
+      [self](const proto::request_finished& event) { self->state.finished(event); },
+      [self](const proto::request_failed& event) { self->state.failed(event); },
+      [self](const proto::abandoned& event) { self->state.abandoned(event.request); },
+      [self](const proto::engine_up& event) { self->state.engine_up(event); },
+      [self](const proto::engine_down& event) { self->state.engine_down(event); },
+      [self](const proto::await_engines& ask) -> caf::result<std::uint32_t> {
+        auto answer = self->make_response_promise<std::uint32_t>();
+        auto& engines = self->state.engines;
+        auto up = std::count_if(engines.begin(), engines.end(), [](auto& e) { return e.second.alive; });
+        if (up >= static_cast<std::ptrdiff_t>(ask.count)) {
+          answer.deliver(static_cast<std::uint32_t>(up));
+        } else {
+          self->state.waiters.push_back({ask.count, answer});
+        }
+        return answer;
+      },
+  };
+}
+
+} // namespace dualpath::actors

@@ -1,0 +1,45 @@
+// What every actor of a cluster is told at start: policy, limits and the injected sources of time and faults.
+// Immutable and shared.
+#pragma once
+
+#include "core/clock.hpp"
+#include "core/fault_plan.hpp"
+#include "core/layout/block_key.hpp"
+#include "core/layout/block_layout.hpp"
+#include "core/policy/compute_quota.hpp"
+#include "core/policy/cost_model.hpp"
+#include "core/policy/prefill_choice.hpp"
+#include "core/read_path.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace dualpath::actors {
+
+struct cluster_settings {
+  core::clock* clock = nullptr;       ///< outlives the cluster
+  core::fault_plan* faults = nullptr; ///< none: no faults
+  core::policy policy = core::policy::dualpath;
+  core::block_layout layout;
+  core::model_fingerprint fingerprint; ///< of model, KV dtype and layout: the root of all block keys
+  std::uint64_t slot_bytes = 0;        ///< of a Full Block in a pool; a multiple of the store's alignment
+  core::prefill_thresholds thresholds;
+  core::attention_cost_model cost_model;
+  core::quota_limits quota;
+  std::uint32_t staging_slots =
+      3; ///< layers of a forward batch held in PE HBM at a time: loading, computing, leaving
+  double snic_bytes_per_s = 0;      ///< a node, each direction; 0: as fast as it goes
+  double cnic_bytes_per_s = 0;      ///< a GPU, each direction; 0: as fast as it goes
+  std::uint32_t storage_depth = 16; ///< blocks in flight at a storage NIC
+  core::duration fetch_interval = std::chrono::milliseconds{2};
+  core::duration transfer_deadline = std::chrono::seconds{30};
+  core::duration write_retry_interval = std::chrono::seconds{2}; ///< after a full disk
+  std::uint32_t restart_budget = 5;                              ///< of an engine, in restart_window
+  core::duration restart_window = std::chrono::seconds{60};
+
+  bool stores_blocks() const { return policy != core::policy::recompute; }
+};
+
+using settings_ptr = std::shared_ptr<const cluster_settings>;
+
+} // namespace dualpath::actors

@@ -1,0 +1,232 @@
+#include "actors/storage_nic.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace dualpath::actors {
+
+namespace {
+
+using proto::outcome;
+
+constexpr std::uint64_t read_timer = 1, write_timer = 2;
+constexpr double burst_seconds = 0.002;
+
+core::token_bucket make_bucket(double bytes_per_s) {
+  return core::token_bucket{bytes_per_s, static_cast<std::uint64_t>(bytes_per_s * burst_seconds) + 1};
+}
+
+} // namespace
+
+std::span<std::byte> storage_nic_state::slot(core::engine_id engine, std::uint32_t index) const {
+  auto bytes = storage::padded_bytes(store->payload_bytes());
+  return pools.at(engine).subspan(index * settings->slot_bytes, bytes);
+}
+
+void storage_nic_state::start_reads() {
+  while (!read_queue.empty() && reads_in_flight < settings->storage_depth) {
+    auto now = settings->clock->now();
+    auto ready = read_bucket.ready_at(now);
+    if (ready > now) {
+      if (!read_timer_set) self->delayed_send(self, ready - now, proto::tick{read_timer});
+      read_timer_set = true;
+      return;
+    }
+    auto id = read_queue.front();
+    auto& job = reads.at(id);
+    // What follows a failed block cannot be used: it counts as read and is left alone.
+    auto failed = job.good < job.issued;
+    if (failed || job.dropped || job.issued == job.ask.keys.size()) {
+      read_queue.pop_front();
+      auto skipped = static_cast<std::uint32_t>(job.ask.keys.size()) - job.issued;
+      job.issued += skipped;
+      job.completed += skipped;
+      read_done_tokens += std::uint64_t{skipped} * settings->layout.block_tokens;
+      if (job.completed == job.issued) finish_read(id);
+      continue;
+    }
+    read_bucket.take(store->payload_bytes(), now);
+    issue_read(id, job);
+  }
+}
+
+void storage_nic_state::issue_read(std::uint64_t job_id, read_job& job) {
+  auto id = next_id++;
+  auto block = job.issued++;
+  if (job.good == block) ++job.good;
+  in_flight.emplace(id, operation{true, job_id, block, job.ask.engine, {}});
+  ++reads_in_flight;
+  auto me = caf::actor_cast<proto::storage_nic_actor>(self);
+  store->read(job.ask.keys[block], slot(job.ask.engine, job.ask.slots[block]),
+              [me, id](core::result<void> r) {
+                caf::anon_send(me, proto::operation_done{id, r});
+              });
+}
+
+void storage_nic_state::start_writes() {
+  while (!write_queue.empty() && writes_in_flight < settings->storage_depth) {
+    auto now = settings->clock->now();
+    auto ready = write_bucket.ready_at(now);
+    if (ready > now) {
+      if (!write_timer_set) self->delayed_send(self, ready - now, proto::tick{write_timer});
+      write_timer_set = true;
+      return;
+    }
+    auto job = std::move(write_queue.front());
+    write_queue.pop_front();
+    if (now < writes_resume) {
+      job.answer.deliver(
+          outcome::failure(core::errc::no_space, "the block store is full; serving without writes"));
+      continue;
+    }
+    write_bucket.take(store->payload_bytes(), now);
+    issue_write(std::move(job));
+  }
+}
+
+void storage_nic_state::issue_write(write_job job) {
+  auto id = next_id++;
+  auto payload = slot(job.ask.engine, job.ask.slot);
+  storage::block_name name{job.ask.key, job.ask.parent, job.ask.depth};
+  in_flight.emplace(id, operation{false, 0, 0, job.ask.engine, std::move(job)});
+  ++writes_in_flight;
+  auto me = caf::actor_cast<proto::storage_nic_actor>(self);
+  store->write(name, payload, [me, id](core::result<void> r) {
+    caf::anon_send(me, proto::operation_done{id, r});
+  });
+}
+
+void storage_nic_state::completed(const proto::operation_done& done) {
+  auto node = in_flight.extract(done.operation);
+  if (node.empty()) return;
+  auto& op = node.mapped();
+  if (op.is_read) {
+    read_completed(op, done.status);
+    start_reads();
+  } else {
+    write_completed(op, done.status);
+    start_writes();
+  }
+  answer_drains();
+}
+
+void storage_nic_state::read_completed(const operation& op, const outcome& status) {
+  --reads_in_flight;
+  read_done_tokens += settings->layout.block_tokens;
+  auto& job = reads.at(op.job);
+  ++job.completed;
+  if (status.ok) {
+    counters->storage_read_bytes += store->payload_bytes();
+  } else {
+    job.good = std::min(job.good, op.block);
+    (status.code == core::errc::not_found ? counters->blocks_missing : counters->blocks_corrupt) += 1;
+    spdlog::warn("storage_nic request={} block={} lost: {}", job.ask.request.value, op.block, status.text);
+    self->send(directory, proto::block_lost{job.ask.keys[op.block]});
+  }
+  if (job.completed == job.ask.keys.size()) {
+    finish_read(op.job);
+  } else {
+    self->send(leader, proto::read_progress{read_done_tokens});
+  }
+}
+
+void storage_nic_state::finish_read(std::uint64_t job_id) {
+  auto node = reads.extract(job_id);
+  std::erase(read_queue, job_id);
+  if (!node.mapped().dropped) node.mapped().answer.deliver(proto::blocks_read{node.mapped().good});
+  self->send(leader, proto::read_progress{read_done_tokens});
+}
+
+void storage_nic_state::write_completed(operation& op, const outcome& status) {
+  --writes_in_flight;
+  if (status.ok) {
+    counters->storage_written_bytes += store->payload_bytes();
+    counters->blocks_written += 1;
+    self->send(directory, proto::block_stored{op.write.ask.key, op.write.ask.parent, op.write.ask.depth});
+  } else if (status.code == core::errc::no_space) {
+    if (!counters->store_full.exchange(true))
+      spdlog::warn("storage_nic {}; serving without writes", status.text);
+    writes_resume = settings->clock->now() + settings->write_retry_interval;
+  } else {
+    spdlog::warn("storage_nic write failed: {}", status.text);
+  }
+  op.write.answer.deliver(status);
+}
+
+void storage_nic_state::drop_engine(core::engine_id engine) {
+  std::vector<std::uint64_t> untouched;
+  for (auto& [id, job] : reads) {
+    if (job.ask.engine != engine) continue;
+    job.dropped = true;
+    if (job.issued == job.completed) untouched.push_back(id);
+  }
+  for (auto id : untouched) {
+    auto& job = reads.at(id);
+    read_done_tokens += (job.ask.keys.size() - job.completed) * settings->layout.block_tokens;
+    finish_read(id);
+  }
+  std::erase_if(write_queue, [&](auto& job) { return job.ask.engine == engine; });
+  start_reads();
+}
+
+void storage_nic_state::answer_drains() {
+  std::erase_if(drains, [this](drain& waiting) {
+    auto busy = std::any_of(in_flight.begin(), in_flight.end(),
+                            [&](auto& entry) { return entry.second.engine == waiting.engine; });
+    if (!busy) waiting.answer.deliver(proto::devices_idle{});
+    return !busy;
+  });
+}
+
+proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_pointer self,
+                                                    settings_ptr settings,
+                                                    std::shared_ptr<const node_devices> node,
+                                                    proto::directory_actor directory,
+                                                    proto::leader_actor leader) {
+  auto& state = self->state;
+  state.self = self;
+  state.read_bucket = make_bucket(settings->snic_bytes_per_s);
+  state.write_bucket = make_bucket(settings->snic_bytes_per_s);
+  state.settings = std::move(settings);
+  state.store = node->store;
+  state.counters = node->counters;
+  for (auto& engine : node->engines) state.pools.emplace(engine->engine, engine->pool.bytes);
+  state.directory = std::move(directory);
+  state.leader = std::move(leader);
+  return {
+      [self](proto::read_blocks& ask) -> caf::result<proto::blocks_read> {
+        auto answer = self->make_response_promise<proto::blocks_read>();
+        auto id = self->state.next_id++;
+        self->state.reads.emplace(id, storage_nic_state::read_job{std::move(ask), answer});
+        self->state.read_queue.push_back(id);
+        self->state.start_reads();
+        return answer;
+      },
+      [self](proto::write_block& ask) -> caf::result<outcome> {
+        auto answer = self->make_response_promise<outcome>();
+        self->state.write_queue.push_back({std::move(ask), answer});
+        self->state.start_writes();
+        return answer;
+      },
+      [self](const proto::drain_engine& ask) -> caf::result<proto::devices_idle> {
+        auto answer = self->make_response_promise<proto::devices_idle>();
+        self->state.drop_engine(ask.engine);
+        self->state.drains.push_back({ask.engine, answer});
+        self->state.answer_drains();
+        return answer;
+      },
+      [self](const proto::operation_done& done) { self->state.completed(done); },
+      [self](const proto::tick& timer) {
+        if (timer.id == read_timer) {
+          self->state.read_timer_set = false;
+          self->state.start_reads();
+        } else {
+          self->state.write_timer_set = false;
+          self->state.start_writes();
+        }
+      },
+  };
+}
+
+} // namespace dualpath::actors

@@ -1,0 +1,82 @@
+// The storage NIC of a node: read and write queues in front of the block store, first in first out, paced
+// where a bandwidth is emulated. Reads tell how many leading blocks verified; whatever was bad or missing is
+// reported to the block directory and counted. A full store stops writes for a while, never reads.
+#pragma once
+
+#include "actors/devices.hpp"
+#include "actors/settings.hpp"
+#include "core/policy/token_bucket.hpp"
+#include "proto/interfaces.hpp"
+
+#include <deque>
+#include <map>
+
+namespace dualpath::actors {
+
+struct storage_nic_state {
+  using self_pointer = proto::storage_nic_actor::stateful_pointer<storage_nic_state>;
+
+  /// A request's hit blocks on their way from the store to a pool.
+  struct read_job {
+    proto::read_blocks ask;
+    caf::typed_response_promise<proto::blocks_read> answer;
+    std::uint32_t issued = 0, completed = 0;
+    std::uint32_t good = 0; ///< blocks before the first failure; all while none failed
+    bool dropped = false;   ///< its engine died: nobody waits for the answer
+  };
+  struct write_job {
+    proto::write_block ask;
+    caf::typed_response_promise<proto::outcome> answer;
+  };
+  struct operation {
+    bool is_read = false;
+    std::uint64_t job = 0;
+    std::uint32_t block = 0;
+    core::engine_id engine;
+    write_job write;
+  };
+  struct drain {
+    core::engine_id engine;
+    caf::typed_response_promise<proto::devices_idle> answer;
+  };
+
+  static inline const char* name = "storage_nic";
+  self_pointer self = nullptr;
+  settings_ptr settings;
+  std::shared_ptr<storage::block_store> store;
+  std::map<core::engine_id, std::span<std::byte>> pools;
+  std::shared_ptr<core::node_counters> counters;
+  proto::directory_actor directory;
+  proto::leader_actor leader;
+
+  core::token_bucket read_bucket{0, 0}, write_bucket{0, 0};
+  std::map<std::uint64_t, read_job> reads;
+  std::deque<std::uint64_t> read_queue; ///< jobs with blocks to issue
+  std::deque<write_job> write_queue;
+  std::map<std::uint64_t, operation> in_flight;
+  std::vector<drain> drains;
+  std::uint64_t next_id = 1, read_done_tokens = 0;
+  std::uint32_t reads_in_flight = 0, writes_in_flight = 0;
+  bool read_timer_set = false, write_timer_set = false;
+  core::instant writes_resume{0}; ///< after a full store
+
+  void start_reads();
+  void start_writes();
+  void issue_read(std::uint64_t job_id, read_job& job);
+  void issue_write(write_job job);
+  void completed(const proto::operation_done& done);
+  void read_completed(const operation& op, const proto::outcome& status);
+  void write_completed(operation& op, const proto::outcome& status);
+  void finish_read(std::uint64_t job_id);
+  void drop_engine(core::engine_id engine);
+  void answer_drains();
+  std::span<std::byte> slot(core::engine_id engine, std::uint32_t index) const;
+};
+
+proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_pointer self,
+                                                    settings_ptr settings,
+                                                    std::shared_ptr<const node_devices> node,
+                                                    proto::directory_actor directory,
+                                                    proto::leader_actor leader);
+
+} // namespace dualpath::actors

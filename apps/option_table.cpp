@@ -1,0 +1,237 @@
+// The table of run options: names, help, defaults, and what each value may be.
+#include "apps/options.hpp"
+#include "core/fault_plan.hpp"
+#include "core/units.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+namespace dualpath::apps {
+
+namespace {
+
+using values = std::vector<std::string>;
+using kind = config_key::kind;
+
+core::error fail(const std::string& text, const std::string& reason) {
+  return {core::errc::invalid_argument, "'" + text + "' " + reason};
+}
+
+template <class Number>
+core::result<void> set_whole(const std::string& text, Number least, Number most, Number& target) {
+  Number value{};
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size() || value < least || value > most)
+    return fail(text, "is not a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  target = value;
+  return {};
+}
+
+core::result<double> real(const std::string& text, double least, double most, const std::string& range) {
+  double value = 0;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size() || !(value >= least) || !(value <= most))
+    return fail(text, "is not a number " + range);
+  return value;
+}
+
+template <class T>
+core::result<void> set_to(core::result<T> parsed, T& target) {
+  if (!parsed) return parsed.error();
+  target = std::move(*parsed);
+  return {};
+}
+
+/// "auto" is 0.
+core::result<void> set_pool(const std::string& text, std::uint64_t& target) {
+  if (text != "auto") return set_to(core::parse_bytes(text), target);
+  target = 0;
+  return {};
+}
+
+/// A file to be written at the end of a long run: found out at its start whether that can be.
+core::result<void> set_output(const std::string& text, std::string& target) {
+  auto folder = std::filesystem::path{text}.parent_path();
+  std::error_code ignored;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+    return fail(text, "cannot be written: there is no folder '" + folder.string() + "'");
+  if (std::filesystem::is_directory(text, ignored)) return fail(text, "is a folder; name a file");
+  target = text;
+  return {};
+}
+
+constexpr std::uint32_t any_count = 1000000;
+
+core::result<void> set_dtype(const std::string& text, kv_dtype& target) {
+  for (auto dtype : {kv_dtype::f32, kv_dtype::bf16})
+    if (text == to_string(dtype)) {
+      target = dtype;
+      return {};
+    }
+  return fail(text, "is not a KV dtype; choose f32 or bf16");
+}
+
+core::result<void> set_quota(const std::string& text, core::duration& target) {
+  auto quota = core::parse_duration(text);
+  if (!quota) return quota.error();
+  if (*quota <= core::duration{0}) return fail(text, "must be longer than nothing, as in 300ms");
+  target = *quota;
+  return {};
+}
+
+core::result<void> set_log_level(const std::string& text, std::string& target) {
+  for (const char* level : {"trace", "debug", "info", "warn", "error", "off"})
+    if (text == level) {
+      target = text;
+      return {};
+    }
+  return fail(text, "is not a log level; choose trace, debug, info, warn, error or off");
+}
+
+core::result<void> set_transports(const std::string& text, std::string& target) {
+  if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_,^@\\") != std::string::npos)
+    return fail(text, "is not a list of UCX transports, such as tcp or self,sm,tcp");
+  target = text;
+  return {};
+}
+
+core::result<void> set_faults(const values& texts, std::vector<std::string>& target) {
+  auto plan = core::fault_plan::parse(texts);
+  if (!plan) return plan.error();
+  target = texts;
+  return {};
+}
+
+core::result<void> set_flag(const std::string& text, bool& target) {
+  if (text != "true" && text != "false") return fail(text, "is neither true nor false");
+  target = text == "true";
+  return {};
+}
+
+core::result<void> set_real(const std::string& text, double least, double most, const char* range,
+                            double& target) {
+  return set_to(real(text, least, most, range), target);
+}
+
+core::result<void> set_trace(const std::string& text, std::string& target) {
+  if (text.empty()) return fail(text, "is not a trace; give a file or synthetic:64K");
+  target = text;
+  return {};
+}
+
+core::result<void> set_model(const std::string& text, std::string& target) {
+  std::error_code ignored;
+  if (text != "tiny" && text != "small" && !std::filesystem::is_directory(text, ignored))
+    return fail(text, "is not a model; choose tiny, small, or the folder of a model");
+  target = text;
+  return {};
+}
+
+core::result<void> set_temperature(const std::string& text, float& target) {
+  auto value = real(text, 0, 100, "from 0 to 100");
+  if (!value) return value.error();
+  target = static_cast<float>(*value);
+  return {};
+}
+
+const char* const cluster_group = "Cluster";
+const char* const workload_group = "Workload";
+const char* const compute_group = "Compute";
+const char* const device_group = "Storage and networks";
+const char* const memory_group = "Batching and memory";
+const char* const output_group = "Faults and output";
+
+// clang-format off
+const option_row table[] = {
+    {"cluster", cluster_group, kind::text, "xPyD", "1P1D", "Prefill and decode nodes, as in 2P1D",
+     [](run_options& o, const values& v) { return set_to(parse_cluster(v[0]), o.cluster); }},
+    {"gpus-per-node", cluster_group, kind::integer, "N", "1", "Engines of a node; each has its own compute NIC",
+     [](run_options& o, const values& v) { return set_whole(v[0], 1u, 64u, o.gpus_per_node); }},
+    {"policy", cluster_group, kind::text, "NAME", "dualpath",
+     "Where stored KV is read: dualpath (the side with the shorter read queue), basic (prefill nodes only), "
+     "round_robin (sides in turn), recompute (nowhere: nothing is stored), oracle (dualpath at no I/O cost)",
+     [](run_options& o, const values& v) { return set_to(parse_policy(v[0]), o.policy); }},
+    {"policies", cluster_group, kind::text, "LIST", "recompute,basic,dualpath,oracle",
+     "Policies to compare, with commas; the choices are recompute, basic, round_robin, dualpath and oracle",
+     [](run_options& o, const values& v) { return set_to(parse_policies(v[0]), o.policies); }},
+
+    {"trace", workload_group, kind::text, "TRACE", "",
+     "What to replay: a JSON Lines file (native or Mooncake), or synthetic:32K, synthetic:48K, synthetic:64K",
+     [](run_options& o, const values& v) { return set_trace(v[0], o.trace); }},
+    {"agents", workload_group, kind::integer, "N", "0", "Only the first N trajectories of the trace; 0: all",
+     [](run_options& o, const values& v) { return set_whole(v[0], 0u, any_count, o.agents); }},
+    {"max-rounds", workload_group, kind::integer, "N", "0", "Only the first N rounds of each trajectory; 0: all",
+     [](run_options& o, const values& v) { return set_whole(v[0], 0u, any_count, o.max_rounds); }},
+    {"scale-tokens", workload_group, kind::number, "FACTOR", "1", "Shrinks or grows every length of the trace",
+     [](run_options& o, const values& v) { return set_real(v[0], 1e-6, 1000, "from 0.000001 to 1000", o.scale_tokens); }},
+    {"tool-scale", workload_group, kind::number, "FACTOR", "1", "Factor on the tool delays of the trace; 0: none",
+     [](run_options& o, const values& v) { return set_real(v[0], 0, 1e6, "from 0 to 1000000", o.tool_scale); }},
+    {"arrival", workload_group, kind::text, "PROCESS", "closed",
+     "When agents start: closed (all at once), trace (as recorded), poisson:RATE (RATE agents per second)",
+     [](run_options& o, const values& v) { return set_to(parse_arrival(v[0]), o.arrival); }},
+    {"seed", workload_group, kind::integer, "SEED", "1", "Of synthesised tokens, synthetic traces, arrivals and sampling",
+     [](run_options& o, const values& v) {
+       return set_whole(v[0], std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(), o.seed); }},
+
+    {"compute", compute_group, kind::text, "DEVICE", "cpu",
+     "cpu runs a model; pattern:2TFLOPS moves KV that verifies itself and takes the time of that speed",
+     [](run_options& o, const values& v) { return set_to(parse_compute(v[0]), o.compute); }},
+    {"model", compute_group, kind::text, "MODEL", "tiny",
+     "Model of --compute cpu: tiny, small (random weights), or a folder (see dualpath model)",
+     [](run_options& o, const values& v) { return set_model(v[0], o.model); }},
+    {"pattern-shape", compute_group, kind::text, "SHAPE", "qwen2.5-32b",
+     "Model of --compute pattern: qwen2.5-32b, deepseek-v3.2, or LAYERSxTOKEN_BYTES such as 16x4096",
+     [](run_options& o, const values& v) { return set_to(kernels::parse_pattern_shape(v[0]), o.pattern_shape); }},
+    {"kv-dtype", compute_group, kind::text, "TYPE", "f32", "Of the KV-cache under --compute cpu: f32 or bf16",
+     [](run_options& o, const values& v) { return set_dtype(v[0], o.kv_dtype); }},
+    {"compute-threads", compute_group, kind::integer, "N", "0", "CPU threads an engine computes with; 0: by the cores at hand",
+     [](run_options& o, const values& v) { return set_whole(v[0], 0u, 1024u, o.compute_threads); }},
+    {"temperature", compute_group, kind::number, "T", "0", "Of sampling; 0: greedy",
+     [](run_options& o, const values& v) { return set_temperature(v[0], o.temperature); }},
+
+    {"store", device_group, kind::text, "DIR", "", "Folder of the block store, kept for later runs; without it a temporary one",
+     [](run_options& o, const values& v) { o.store = v[0]; return core::result<void>{}; }},
+    {"block-tokens", device_group, kind::integer, "N", "64", "Tokens of a block",
+     [](run_options& o, const values& v) { return set_whole(v[0], 1u, 4096u, o.block_tokens); }},
+    {"snic-bandwidth", device_group, kind::text, "RATE", "0", "Of each node's storage NIC, as in 200MB/s; 0: unlimited",
+     [](run_options& o, const values& v) { return set_to(core::parse_bytes_per_second(v[0]), o.snic_bandwidth); }},
+    {"cnic-bandwidth", device_group, kind::text, "RATE", "0", "Of each engine's compute NIC, as in 50GB/s; 0: unlimited",
+     [](run_options& o, const values& v) { return set_to(core::parse_bytes_per_second(v[0]), o.cnic_bandwidth); }},
+    {"transports", device_group, kind::text, "LIST", "", "UCX transports of the compute network, as in self,sm,tcp; without it UCX chooses",
+     [](run_options& o, const values& v) { return set_transports(v[0], o.transports); }},
+
+    {"quota", memory_group, kind::text, "TIME", "300ms", "Predicted attention time of a forward batch at most",
+     [](run_options& o, const values& v) { return set_quota(v[0], o.quota); }},
+    {"chunk-tokens", memory_group, kind::integer, "N", "0", "Longest prefill chunk; 0: as the quota says",
+     [](run_options& o, const values& v) { return set_whole(v[0], 0u, 1u << 24, o.chunk_tokens); }},
+    {"pe-buffer", memory_group, kind::text, "BYTES", "auto", "Host memory of a prefill engine for loaded KV, as in 4GiB",
+     [](run_options& o, const values& v) { return set_pool(v[0], o.pe_buffer_bytes); }},
+    {"de-buffer", memory_group, kind::text, "BYTES", "auto", "Host memory of a decode engine for loaded and received KV",
+     [](run_options& o, const values& v) { return set_pool(v[0], o.de_buffer_bytes); }},
+    {"hbm", memory_group, kind::text, "BYTES", "auto", "Device memory of a decode engine for the KV of running requests",
+     [](run_options& o, const values& v) { return set_pool(v[0], o.hbm_bytes); }},
+    {"staging", memory_group, kind::text, "BYTES", "auto", "Device memory of a prefill engine for the KV of a layer at a time",
+     [](run_options& o, const values& v) { return set_pool(v[0], o.staging_bytes); }},
+
+    {"inject", output_group, kind::list, "FAULT", "",
+     "A fault, may be repeated: crash:prefill:N or crash:decode:N (at the N-th step of all engines of the role), "
+     "random:ROLE:COUNT:WITHIN:SEED",
+     [](run_options& o, const values& v) { return set_faults(v, o.inject); }},
+    {"report", output_group, kind::text, "FILE", "", "Writes the figures as JSON",
+     [](run_options& o, const values& v) { return set_output(v[0], o.report); }},
+    {"tokens", output_group, kind::text, "FILE", "", "Writes prompt and generated tokens of every round as JSON Lines",
+     [](run_options& o, const values& v) { return set_output(v[0], o.tokens); }},
+    {"log-level", output_group, kind::text, "LEVEL", "warn", "trace, debug, info, warn, error or off",
+     [](run_options& o, const values& v) { return set_log_level(v[0], o.log_level); }},
+    {"no-progress", output_group, kind::flag, "", "", "No progress bar",
+     [](run_options& o, const values& v) { return set_flag(v[0], o.no_progress); }},
+};
+// clang-format on
+
+} // namespace
+
+std::span<const option_row> run_option_table() { return table; }
+
+} // namespace dualpath::apps

@@ -1,0 +1,18 @@
+// What moved through the NICs of a node. Shared by the node's actors and read when a run ends, so that counts
+// survive the restart of an actor. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace dualpath::core {
+
+struct node_counters {
+  std::atomic<std::uint64_t> storage_read_bytes{0}, storage_written_bytes{0};
+  std::atomic<std::uint64_t> kv_put_bytes{0}, kv_get_bytes{0}, copied_bytes{0};
+  std::atomic<std::uint64_t> blocks_written{0}, blocks_missing{0}, blocks_corrupt{0};
+  std::atomic<std::uint32_t> engine_restarts{0};
+  std::atomic<bool> store_full{false};
+};
+
+} // namespace dualpath::core

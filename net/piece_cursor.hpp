@@ -1,0 +1,71 @@
+// Turns the strided pieces of a transfer into the operations a network is given: adjacent pieces are joined,
+// so that a layer of many blocks costs no more descriptors than it must, and long ones are cut, so that no
+// operation keeps a lane busy for long. Also the one place where bounds are checked.
+#pragma once
+
+#include "core/result.hpp"
+#include "net/fabric.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dualpath::net {
+
+/// Errors: invalid_argument, naming the first piece that leaves either region.
+core::result<void> check_pieces(const std::vector<strided_piece>& pieces, std::uint64_t local_bytes,
+                                std::uint64_t remote_bytes);
+
+class piece_cursor {
+public:
+  struct operation {
+    std::uint64_t local_offset, remote_offset, bytes;
+  };
+
+  piece_cursor() = default;
+  piece_cursor(std::vector<strided_piece> pieces, std::uint64_t max_operation_bytes)
+      : pieces_{std::move(pieces)}, max_bytes_{max_operation_bytes} {
+    for (auto& piece : pieces_) join(piece);
+    skip_empty();
+  }
+
+  bool at_end() const { return piece_ == pieces_.size(); }
+
+  /// The next operation; only when not at_end().
+  operation next() {
+    auto& piece = pieces_[piece_];
+    auto bytes = std::min(max_bytes_, piece.bytes - inside_);
+    operation out{piece.local_offset + row_ * piece.local_stride + inside_,
+                  piece.remote_offset + row_ * piece.remote_stride + inside_, bytes};
+    inside_ += bytes;
+    if (inside_ == piece.bytes) {
+      inside_ = 0;
+      if (++row_ == piece.count) {
+        row_ = 0;
+        ++piece_;
+        skip_empty();
+      }
+    }
+    return out;
+  }
+
+private:
+  static void join(strided_piece& piece) {
+    if (piece.local_stride != piece.bytes || piece.remote_stride != piece.bytes || piece.count == 0) return;
+    piece.bytes *= piece.count;
+    piece.count = 1;
+  }
+
+  void skip_empty() {
+    while (piece_ < pieces_.size() && (pieces_[piece_].count == 0 || pieces_[piece_].bytes == 0)) ++piece_;
+  }
+
+  std::vector<strided_piece> pieces_;
+  std::uint64_t max_bytes_ = 0;
+  std::size_t piece_ = 0;
+  std::uint64_t row_ = 0, inside_ = 0;
+};
+
+} // namespace dualpath::net

@@ -1,0 +1,101 @@
+#include "net/ucx_context.hpp"
+
+#include <cstring>
+
+namespace dualpath::net {
+namespace {
+
+/// What every lane needs. Settings of a transport that is not there are ignored by UCX, with a warning only,
+/// so each is set only where its transport may be used.
+ucx_settings base_settings(const std::string& transports) {
+  auto may_use = [&](const char* name) {
+    return transports.empty() || transports == "all" || transports.find(name) != std::string::npos;
+  };
+  ucx_settings settings{{"KEEPALIVE_INTERVAL", "1s"}};
+  if (!transports.empty()) settings.emplace_back("TLS", transports);
+  if (may_use("posix") || may_use("sysv") || may_use("shm") || may_use("sm")) {
+    // Without it UCX refuses endpoints with error handling over shared memory.
+    settings.emplace_back("MM_ERROR_HANDLING", "y");
+  }
+  if (may_use("tcp")) {
+    // Puts and gets over TCP go in segments; the 8 KiB default costs three quarters of the bandwidth.
+    settings.emplace_back("TX_SEG_SIZE", "256k");
+    settings.emplace_back("RX_SEG_SIZE", "256k");
+  }
+  return settings;
+}
+
+core::error cannot(lane which, const std::string& what, ucs_status_t status) {
+  return {core::errc::unsupported,
+          std::string{"lane "} + to_string(which) + ": " + what + " failed: " + ucs_status_string(status)};
+}
+
+core::result<ucp_context_h> open_context(lane which, const ucx_settings& settings) {
+  ucp_config_t* config = nullptr;
+  if (auto status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
+    return cannot(which, "reading the UCX configuration", status);
+  }
+  std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)> owner{config, ucp_config_release};
+  for (auto& [name, value] : settings) {
+    if (auto status = ucp_config_modify(config, name.c_str(), value.c_str()); status != UCS_OK) {
+      return cannot(which, "UCX setting " + name + "=" + value, status);
+    }
+  }
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
+  params.mt_workers_shared = 1; // memory is registered outside the lane's thread
+  ucp_context_h context = nullptr;
+  if (auto status = ucp_init(&params, config, &context); status != UCS_OK) {
+    return cannot(which, "opening a UCX context", status);
+  }
+  return context;
+}
+
+} // namespace
+
+core::error ucx_failure(const std::string& what, ucs_status_t status) {
+  return {core::errc::disconnected, what + ": " + ucs_status_string(status)};
+}
+
+core::result<std::unique_ptr<ucx_context>> ucx_context::open(lane which, const std::string& transports,
+                                                             const ucx_settings& settings) {
+  auto all = base_settings(transports);
+  all.insert(all.end(), settings.begin(), settings.end());
+  auto context = open_context(which, all);
+  if (!context) return context.error();
+  std::unique_ptr<ucx_context> out{new ucx_context};
+  out->context_ = *context;
+
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  if (auto status = ucp_worker_create(out->context_, &params, &out->worker_); status != UCS_OK) {
+    out->worker_ = nullptr;
+    return cannot(which, "creating a UCX worker", status);
+  }
+  if (auto status = ucp_worker_get_efd(out->worker_, &out->event_fd_); status != UCS_OK) {
+    return cannot(which, "getting the worker's event descriptor", status);
+  }
+  ucp_address_t* address = nullptr;
+  std::size_t size = 0;
+  if (auto status = ucp_worker_get_address(out->worker_, &address, &size); status != UCS_OK) {
+    return cannot(which, "getting the worker's address", status);
+  }
+  auto first = reinterpret_cast<const std::byte*>(address);
+  out->address_.assign(first, first + size);
+  ucp_worker_release_address(out->worker_, address);
+  return out;
+}
+
+void ucx_context::destroy_worker() {
+  if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  worker_ = nullptr;
+}
+
+ucx_context::~ucx_context() {
+  destroy_worker();
+  if (context_ != nullptr) ucp_cleanup(context_);
+}
+
+} // namespace dualpath::net

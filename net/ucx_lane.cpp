@@ -1,0 +1,371 @@
+#include "net/ucx_lane.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace dualpath::net {
+namespace {
+
+/// How long a closing lane waits for its bye to leave.
+constexpr core::duration bye_time = std::chrono::milliseconds{200};
+constexpr core::duration discard_poll = std::chrono::milliseconds{1};
+constexpr int progress_batch = 64;
+
+core::error closed_error() { return {core::errc::closed, "the fabric is closing"}; }
+
+} // namespace
+
+core::result<std::unique_ptr<ucx_lane>> ucx_lane::open(lane which, ucx_lane_options options,
+                                                       core::clock& clock, ucx_lane_host& host) {
+  std::unique_ptr<ucx_lane> out{new ucx_lane{which, std::move(options), clock, host}};
+  auto context = ucx_context::open(which, out->options_.transports, out->options_.settings);
+  if (!context) return context.error();
+  out->context_ = std::move(*context);
+  out->wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (out->wake_fd_ < 0) {
+    return core::error{core::errc::unsupported,
+                       "no event descriptor for a lane's thread: raise the limit of open files"};
+  }
+  out->register_letters();
+  return out;
+}
+
+ucx_lane::ucx_lane(lane which, ucx_lane_options options, core::clock& clock, ucx_lane_host& host)
+    : lane_{which}, options_{std::move(options)}, clock_{clock}, host_{host} {}
+
+ucx_lane::~ucx_lane() {
+  begin_stop();
+  stop();
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+void ucx_lane::start() {
+  thread_ = std::thread{[this] { run(); }};
+}
+
+void ucx_lane::post(std::unique_ptr<ucx_job> job) { enqueue(std::move(job)); }
+void ucx_lane::post(action act) { enqueue(std::move(act)); }
+
+void ucx_lane::enqueue(command c) {
+  {
+    std::lock_guard lock{mutex_};
+    commands_.push_back(std::move(c));
+  }
+  // The thread announces its sleep before it looks at the commands for the last time, so one of both sees the
+  // other.
+  if (sleeping_.load() && sleeping_.exchange(false)) {
+    std::uint64_t one = 1;
+    [[maybe_unused]] auto written = ::write(wake_fd_, &one, sizeof one);
+  }
+}
+
+void ucx_lane::run() {
+  while (!finished_) {
+    bool busy = take_commands();
+    auto now = clock_.now();
+    if (now >= next_deadline_) check_deadlines(now);
+    busy |= pump_endpoints();
+    busy |= progress();
+    busy |= read_letters();
+    busy |= retire_broken();
+    if (std::exchange(untidy_, false) || !corpses_.empty()) reap(now);
+    if (stopping_) step_stop();
+    if (busy) {
+      last_busy_ = now;
+    } else if (options_.busy_poll.count() == 0 || now - last_busy_ >= options_.busy_poll) {
+      sleep();
+    }
+  }
+  corpses_.clear(); // their keys belong to the worker
+  context_->destroy_worker();
+}
+
+bool ucx_lane::drain() { return take_commands(); }
+
+bool ucx_lane::take_commands() {
+  {
+    std::lock_guard lock{mutex_};
+    std::swap(taken_, commands_);
+  }
+  bool any = !taken_.empty();
+  for (auto& next : taken_) {
+    if (auto job = std::get_if<std::unique_ptr<ucx_job>>(&next)) {
+      add_job(std::move(*job));
+    } else {
+      std::get<action>(next)(*this);
+    }
+  }
+  taken_.clear();
+  return any;
+}
+
+void ucx_lane::add_job(std::unique_ptr<ucx_job> job) {
+  if (job->failure) return host_.report(lane_, *job, *job->failure);
+  if (stopping_) return host_.report(lane_, *job, closed_error());
+  auto peer = job->peer;
+  if (!peer->up) {
+    return host_.report(
+        lane_, *job,
+        core::error{core::errc::disconnected, peer->name() + " is not connected: connect to it again"});
+  }
+  auto endpoint = slot_of(*peer).endpoint.get();
+  if (endpoint == nullptr) {
+    auto opened = open_endpoint(peer, true);
+    if (!opened) return host_.report(lane_, *job, opened.error());
+    endpoint = *opened;
+  }
+  set_deadline(job->deadline);
+  endpoint->add(std::move(job));
+}
+
+bool ucx_lane::pump_endpoints() {
+  if (to_pump_.empty()) return false;
+  auto batch = std::exchange(to_pump_, {});
+  for (auto endpoint : batch) endpoint->pump_queued = false;
+  for (auto endpoint : batch) {
+    if (endpoint->pump()) wants_pump(*endpoint);
+  }
+  return true;
+}
+
+bool ucx_lane::progress() {
+  int count = 0;
+  while (count < progress_batch && ucp_worker_progress(context_->worker()) != 0) ++count;
+  return count != 0;
+}
+
+bool ucx_lane::retire_broken() {
+  if (broken_.empty()) return false;
+  for (auto endpoint : std::exchange(broken_, {})) {
+    auto peer = endpoint->peer();
+    auto why = ucx_failure("the connection to " + peer->name() + " on lane " + to_string(lane_) + " broke",
+                           endpoint->break_status());
+    bool was_current = slot_of(*peer).endpoint.get() == endpoint;
+    retire(*endpoint, why);
+    if (was_current && lane_ == lane::control) host_.lost(peer, why.text);
+  }
+  return true;
+}
+
+void ucx_lane::check_deadlines(core::instant now) {
+  auto visit = [&](ucx_endpoint& endpoint) {
+    bool fence = endpoint.expire(now);
+    std::vector<ucx_endpoint::waiter> late;
+    std::erase_if(endpoint.waiters, [&](auto& waiting) {
+      if (waiting.deadline > now) return false;
+      late.push_back(std::move(waiting));
+      return true;
+    });
+    auto timed_out = core::error{core::errc::timed_out,
+                                 "connecting to " + endpoint.peer()->name() + " passed its deadline"};
+    for (auto& waiting : late) waiting.on_done(timed_out);
+    auto given_up =
+        !late.empty() && endpoint.waiters.empty() && endpoint.status() == ucx_endpoint::state::connecting;
+    if (fence || given_up) {
+      retire(endpoint, {core::errc::disconnected, "lane " + std::string{to_string(lane_)} + " to "
+                                                      + endpoint.peer()->name()
+                                                      + " was closed because a transfer timed out"});
+    }
+  };
+  for (auto& place : slots_) {
+    if (place.endpoint) visit(*place.endpoint);
+  }
+  for (std::size_t i = couriers_.size(); i-- > 0;) visit(*couriers_[i]);
+  reap(now);
+  next_deadline_ = no_deadline;
+  for (auto& place : slots_) {
+    if (place.endpoint) set_deadline(place.endpoint->next_deadline());
+  }
+  for (auto& courier : couriers_) set_deadline(courier->next_deadline());
+  for (auto& corpse : corpses_) set_deadline(corpse->next_deadline());
+}
+
+void ucx_lane::reap(core::instant now) {
+  std::erase_if(corpses_, [&](auto& corpse) { return corpse->reap(now); });
+  for (std::size_t i = couriers_.size(); i-- > 0;) {
+    if (couriers_[i]->idle()) retire(*couriers_[i], closed_error());
+  }
+  for (auto& place : slots_) {
+    if (place.endpoint && place.endpoint->leaving && place.endpoint->idle())
+      retire(*place.endpoint, closed_error());
+  }
+}
+
+void ucx_lane::begin_stop() {
+  post([](ucx_lane& self) {
+    if (std::exchange(self.stopping_, true)) return;
+    for (auto& place : self.slots_) {
+      if (!place.endpoint) continue;
+      if (self.lane_ == lane::control) {
+        self.leave_peer(*place.endpoint->peer(), "closed");
+      } else {
+        self.retire(*place.endpoint, closed_error());
+      }
+    }
+  });
+}
+
+void ucx_lane::stop() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void ucx_lane::step_stop() {
+  reap(clock_.now());
+  for (auto& courier : std::exchange(couriers_, {})) {
+    courier->close(closed_error(), clock_.now());
+    corpses_.push_back(std::move(courier));
+  }
+  bool leaving =
+      std::any_of(slots_.begin(), slots_.end(), [](auto& place) { return place.endpoint != nullptr; });
+  bool unsettled =
+      std::any_of(corpses_.begin(), corpses_.end(), [](auto& corpse) { return corpse->unsettled(); });
+  finished_ = !leaving && !unsettled;
+}
+
+void ucx_lane::sleep() {
+  sleeping_ = true;
+  auto awake = [&] { sleeping_ = false; };
+  {
+    std::lock_guard lock{mutex_};
+    if (!commands_.empty()) return awake();
+  }
+  if (finished_ || ucp_worker_arm(context_->worker()) == UCS_ERR_BUSY) return awake();
+  if (ucp_worker_progress(context_->worker()) != 0 || !letters_.empty() || !broken_.empty()
+      || !to_pump_.empty()) {
+    return awake();
+  }
+  pollfd descriptors[] = {{context_->event_fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+  auto left = no_deadline;
+  if (next_deadline_ != no_deadline) left = std::max(core::duration{0}, next_deadline_ - clock_.now());
+  // UCX raises no event for what it still has to discard of a closed endpoint.
+  if (std::any_of(corpses_.begin(), corpses_.end(), [](auto& corpse) { return corpse->unsettled(); })) {
+    left = std::min(left, discard_poll);
+  }
+  timespec wait{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
+  ppoll(descriptors, 2, left == no_deadline ? nullptr : &wait, nullptr);
+  awake();
+  wake_ups_.fetch_add(1, std::memory_order_relaxed);
+  if ((descriptors[1].revents & POLLIN) != 0) {
+    std::uint64_t count;
+    [[maybe_unused]] auto got = ::read(wake_fd_, &count, sizeof count);
+  }
+}
+
+void ucx_lane::connect(const std::shared_ptr<ucx_peer>& peer, core::instant deadline,
+                       fabric::connected on_done) {
+  if (stopping_) return on_done(closed_error());
+  auto& place = slot_of(*peer);
+  if (place.endpoint && place.endpoint->leaving) {
+    retire(*place.endpoint,
+           {core::errc::disconnected, "the connection to " + peer->name() + " is made anew"});
+  }
+  auto endpoint = place.endpoint.get();
+  if (endpoint == nullptr) {
+    auto opened = open_endpoint(peer, true);
+    if (!opened) return on_done(opened.error());
+    endpoint = *opened;
+  }
+  if (endpoint->status() == ucx_endpoint::state::ready) {
+    host_.hands_shaken(*peer);
+    return on_done(peer->id);
+  }
+  endpoint->waiters.push_back({deadline, std::move(on_done)});
+  set_deadline(deadline);
+}
+
+void ucx_lane::close_peer(const ucx_peer& peer, const core::error& why) {
+  auto& place = slot_of(peer);
+  if (place.endpoint) retire(*place.endpoint, why);
+}
+
+void ucx_lane::leave_peer(const ucx_peer& peer, const std::string& reason) {
+  auto& place = slot_of(peer);
+  if (!place.endpoint || place.endpoint->leaving) return;
+  auto& endpoint = *place.endpoint;
+  if (endpoint.status() != ucx_endpoint::state::ready) {
+    return retire(endpoint, {core::errc::disconnected, "the connection to " + peer.name() + " was closed"});
+  }
+  endpoint.leaving = true;
+  send_internal(
+      endpoint, letter_kind::bye,
+      wire::encode(wire::bye{host_.own_address().sender.who.instance, endpoint.generation(), reason}), true,
+      clock_.now() + bye_time);
+  if (place.endpoint && place.endpoint->idle()) retire(*place.endpoint, closed_error());
+}
+
+ucx_lane::slot& ucx_lane::slot_of(const ucx_peer& peer) {
+  if (slots_.size() <= peer.id.value) slots_.resize(peer.id.value + 1);
+  return slots_[peer.id.value];
+}
+
+core::result<ucx_endpoint*> ucx_lane::open_endpoint(const std::shared_ptr<ucx_peer>& peer, bool say_hello) {
+  auto& place = slot_of(*peer);
+  auto endpoint = std::make_unique<ucx_endpoint>(static_cast<ucx_endpoint_owner&>(*this), context_->worker(),
+                                                 options_.limits, lane_, peer, ++place.generation);
+  if (auto opened = endpoint->open(peer->addresses[static_cast<std::size_t>(lane_)]); !opened)
+    return opened.error();
+  place.endpoint = std::move(endpoint);
+  auto& out = *place.endpoint;
+  if (say_hello) {
+    wire::hello hello{host_.own_address(), peer->who.instance, out.generation()};
+    send_internal(out, letter_kind::hello, wire::encode(hello), false, no_deadline);
+  } else {
+    out.become_ready();
+  }
+  return &out;
+}
+
+void ucx_lane::retire(ucx_endpoint& endpoint, const core::error& why) {
+  auto take_from = [&](std::unique_ptr<ucx_endpoint>& owner) { corpses_.push_back(std::move(owner)); };
+  auto& place = slot_of(*endpoint.peer());
+  if (place.endpoint.get() == &endpoint) {
+    take_from(place.endpoint);
+  } else {
+    auto courier =
+        std::find_if(couriers_.begin(), couriers_.end(), [&](auto& c) { return c.get() == &endpoint; });
+    if (courier == couriers_.end()) return; // retired already
+    take_from(*courier);
+    couriers_.erase(courier);
+  }
+  std::erase(to_pump_, &endpoint);
+  std::erase(broken_, &endpoint);
+  endpoint.close(why, clock_.now());
+  set_deadline(endpoint.next_deadline());
+  for (auto& waiting : std::exchange(endpoint.waiters, {})) waiting.on_done(why);
+}
+
+void ucx_lane::send_internal(ucx_endpoint& endpoint, letter_kind kind, wire::bytes data, bool flushed,
+                             core::instant deadline) {
+  auto job = std::make_unique<ucx_job>();
+  job->what = ucx_job::kind::send;
+  job->internal = true;
+  job->needs_flush = flushed;
+  job->peer = endpoint.peer();
+  job->deadline = deadline;
+  job->bytes = data.size();
+  job->message_id = static_cast<unsigned>(kind);
+  job->payload = std::move(data);
+  set_deadline(deadline);
+  endpoint.add(std::move(job));
+}
+
+void ucx_lane::report(ucx_job& job, core::result<void> outcome) {
+  if (job.internal) {
+    untidy_ = true; // a courier or a bye has done its work
+  } else {
+    host_.report(lane_, job, std::move(outcome));
+  }
+}
+
+void ucx_lane::wants_pump(ucx_endpoint& endpoint) {
+  if (endpoint.status() == ucx_endpoint::state::closing || std::exchange(endpoint.pump_queued, true)) return;
+  to_pump_.push_back(&endpoint);
+}
+
+void ucx_lane::broke(ucx_endpoint& endpoint) { broken_.push_back(&endpoint); }
+
+} // namespace dualpath::net

@@ -1,0 +1,152 @@
+// One lane: a UCX worker and the only thread that touches it. Callers hand over jobs and actions under a
+// short lock; the thread progresses UCX until it is quiet, arms its event descriptor, progresses once more
+// (an event may have slipped in before arming took effect) and sleeps. It wakes for commands, network events
+// and the nearest deadline, so an idle lane costs nothing.
+#pragma once
+
+#include "net/ucx_context.hpp"
+#include "net/ucx_endpoint.hpp"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <variant>
+#include <vector>
+
+namespace dualpath::net {
+
+/// What a lane asks of its fabric; called on the lane's thread, concurrently by different lanes.
+class ucx_lane_host {
+public:
+  virtual ~ucx_lane_host() = default;
+  virtual const wire::address& own_address() const = 0;
+  /// The peer that says hello. Errors: refused.
+  virtual core::result<std::shared_ptr<ucx_peer>> accept(lane on, const wire::hello& hello) = 0;
+  virtual std::shared_ptr<ucx_peer> find_peer(std::uint64_t instance) const = 0;
+  /// The handshake on the control lane is done.
+  virtual void hands_shaken(ucx_peer& peer) = 0;
+  /// The peer is gone: its control lane failed, or it said bye.
+  virtual void lost(const std::shared_ptr<ucx_peer>& peer, const std::string& why) = 0;
+  virtual void deliver(const ucx_peer& from, lane on, message m) = 0;
+  /// A put, get or message of a caller has ended.
+  virtual void report(lane on, ucx_job& job, core::result<void> outcome) = 0;
+};
+
+struct ucx_lane_options {
+  std::string transports;
+  ucx_settings settings;
+  core::duration busy_poll{0};
+  ucx_endpoint_limits limits;
+};
+
+class ucx_lane final : private ucx_endpoint_owner {
+public:
+  using action = std::function<void(ucx_lane&)>;
+
+  static core::result<std::unique_ptr<ucx_lane>> open(lane which, ucx_lane_options options,
+                                                      core::clock& clock, ucx_lane_host& host);
+  ~ucx_lane() override;
+
+  // From any thread.
+  void start();
+  void post(std::unique_ptr<ucx_job> job);
+  /// Runs on the lane's thread.
+  void post(action act);
+  /// Says bye, closes every endpoint, ends every job as closed; stop() returns when the thread is gone.
+  void begin_stop();
+  void stop();
+  /// After stop(): ends, as closed, what was posted since. True if there was anything.
+  bool drain();
+  const ucx_context& context() const { return *context_; }
+  /// Times the thread slept and woke; for tests and diagnosis.
+  std::uint64_t wake_ups() const { return wake_ups_; }
+
+  // On the lane's thread, from actions.
+  void connect(const std::shared_ptr<ucx_peer>& peer, core::instant deadline, fabric::connected on_done);
+  void close_peer(const ucx_peer& peer, const core::error& why);
+  /// Tells the peer first.
+  void leave_peer(const ucx_peer& peer, const std::string& reason);
+
+private:
+  using command = std::variant<std::unique_ptr<ucx_job>, action>;
+  enum class letter_kind : std::uint8_t { hello = 1, hello_reply, bye, message = ucx_message_id };
+  struct letter {
+    letter_kind kind;
+    wire::bytes header, data;
+  };
+  struct slot {
+    std::unique_ptr<ucx_endpoint> endpoint;
+    std::uint64_t generation = 0; ///< of the last endpoint
+  };
+
+  ucx_lane(lane which, ucx_lane_options options, core::clock& clock, ucx_lane_host& host);
+
+  void run();
+  bool take_commands();
+  void add_job(std::unique_ptr<ucx_job> job);
+  bool pump_endpoints();
+  bool progress();
+  bool retire_broken();
+  void check_deadlines(core::instant now);
+  void reap(core::instant now);
+  void step_stop();
+  void sleep();
+  void enqueue(command c);
+
+  slot& slot_of(const ucx_peer& peer);
+  core::result<ucx_endpoint*> open_endpoint(const std::shared_ptr<ucx_peer>& peer, bool say_hello);
+  /// Closes the endpoint and fails its waiters.
+  void retire(ucx_endpoint& endpoint, const core::error& why);
+  void send_internal(ucx_endpoint& endpoint, letter_kind kind, wire::bytes data, bool flushed,
+                     core::instant deadline);
+  void set_deadline(core::instant deadline) { next_deadline_ = std::min(next_deadline_, deadline); }
+
+  // The handshake (ucx_lane_wire.cpp).
+  void register_letters();
+  bool read_letters();
+  void on_hello(const letter& from);
+  void on_hello_reply(const letter& from);
+  void on_bye(const letter& from);
+  void on_message(letter& from);
+  void welcome(ucx_endpoint& endpoint);
+  void turn_away(const wire::hello& hello, const std::string& refusal);
+  static ucs_status_t on_letter(void* box, const void* header, std::size_t header_bytes, void* data,
+                                std::size_t bytes, const ucp_am_recv_param_t* param);
+
+  void report(ucx_job& job, core::result<void> outcome) override;
+  void wants_pump(ucx_endpoint& endpoint) override;
+  void broke(ucx_endpoint& endpoint) override;
+
+  const lane lane_;
+  const ucx_lane_options options_;
+  core::clock& clock_;
+  ucx_lane_host& host_;
+  std::unique_ptr<ucx_context> context_;
+  int wake_fd_ = -1;
+  std::thread thread_;
+
+  std::mutex mutex_;
+  std::vector<command> commands_;
+  std::atomic<bool> sleeping_{false};
+  std::atomic<std::uint64_t> wake_ups_{0};
+
+  // Of the lane's thread.
+  std::vector<command> taken_;
+  std::vector<slot> slots_;                             ///< by peer id
+  std::vector<std::unique_ptr<ucx_endpoint>> couriers_; ///< carry one refusal each
+  std::vector<std::unique_ptr<ucx_endpoint>> corpses_;  ///< closed, not yet let go by UCX
+  std::vector<ucx_endpoint*> to_pump_, broken_;
+  struct letter_box {
+    ucx_lane* lane;
+    letter_kind kind;
+  };
+  std::array<letter_box, 4> boxes_{};
+  std::vector<letter> letters_;
+  core::instant next_deadline_ = no_deadline;
+  core::instant last_busy_{0};
+  bool untidy_ = false, stopping_ = false, finished_ = false;
+};
+
+} // namespace dualpath::net

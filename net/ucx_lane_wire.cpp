@@ -1,0 +1,165 @@
+// What lanes tell each other. Letters are read outside UCX's callbacks, in the order they came, because
+// answering one opens and closes endpoints.
+#include "net/ucx_lane.hpp"
+
+#include "net/handshake.hpp"
+
+#include <utility>
+
+namespace dualpath::net {
+namespace {
+
+constexpr core::duration refusal_time = std::chrono::seconds{1};
+
+wire::bytes copy_of(const void* from, std::size_t size) {
+  auto first = static_cast<const std::byte*>(from);
+  return {first, first + size};
+}
+
+} // namespace
+
+void ucx_lane::register_letters() {
+  constexpr letter_kind kinds[] = {letter_kind::hello, letter_kind::hello_reply, letter_kind::bye,
+                                   letter_kind::message};
+  for (std::size_t i = 0; i < boxes_.size(); ++i) {
+    boxes_[i] = {this, kinds[i]};
+    ucp_am_handler_param_t param{};
+    param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB
+                       | UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+    param.id = static_cast<unsigned>(kinds[i]);
+    param.cb = on_letter;
+    param.arg = &boxes_[i];
+    param.flags = UCP_AM_FLAG_WHOLE_MSG;
+    ucp_worker_set_am_recv_handler(context_->worker(), &param);
+  }
+}
+
+ucs_status_t ucx_lane::on_letter(void* box, const void* header, std::size_t header_bytes, void* data,
+                                 std::size_t bytes, const ucp_am_recv_param_t* param) {
+  auto& to = *static_cast<letter_box*>(box);
+  // Nothing is sent by rendezvous here; whoever offers one is turned down.
+  if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
+  to.lane->letters_.push_back({to.kind, copy_of(header, header_bytes), copy_of(data, bytes)});
+  return UCS_OK;
+}
+
+bool ucx_lane::read_letters() {
+  if (letters_.empty()) return false;
+  for (auto& next : std::exchange(letters_, {})) {
+    switch (next.kind) {
+    case letter_kind::hello:
+      on_hello(next);
+      break;
+    case letter_kind::hello_reply:
+      on_hello_reply(next);
+      break;
+    case letter_kind::bye:
+      on_bye(next);
+      break;
+    case letter_kind::message:
+      on_message(next);
+      break;
+    }
+  }
+  return true;
+}
+
+void ucx_lane::on_hello(const letter& from) {
+  auto hello = wire::decode_hello(from.data);
+  if (!hello || stopping_) return;
+  auto accepted = host_.accept(lane_, *hello);
+  if (!accepted) return turn_away(*hello, accepted.error().text);
+  auto& peer = *accepted;
+  auto endpoint = slot_of(*peer).endpoint.get();
+  if (endpoint != nullptr
+      && (endpoint->leaving
+          || (endpoint->peer_generation != 0 && endpoint->peer_generation < hello->generation))) {
+    retire(*endpoint, {core::errc::disconnected, peer->name() + " opened its connection anew"});
+    endpoint = nullptr;
+  }
+  if (endpoint == nullptr) {
+    auto opened = open_endpoint(peer, false);
+    if (!opened) return;
+    endpoint = *opened;
+  }
+  endpoint->peer_generation = hello->generation;
+  wire::hello_reply reply;
+  reply.sender = host_.own_address().sender;
+  reply.named_instance = hello->target_instance;
+  reply.hello_generation = hello->generation;
+  reply.generation = endpoint->generation();
+  send_internal(*endpoint, letter_kind::hello_reply, wire::encode(reply), false, no_deadline);
+  welcome(*endpoint);
+}
+
+void ucx_lane::on_hello_reply(const letter& from) {
+  auto reply = wire::decode_hello_reply(from.data);
+  if (!reply) return;
+  auto peer = host_.find_peer(reply->named_instance);
+  if (!peer) return;
+  auto endpoint = slot_of(*peer).endpoint.get();
+  if (endpoint == nullptr || endpoint->generation() != reply->hello_generation) return;
+  core::result<void> fits;
+  if (!reply->refusal.empty()) {
+    fits = check_peer(host_.own_address().sender.who, reply->sender);
+    if (fits) fits = core::error{core::errc::refused, peer->name() + " refused: " + reply->refusal};
+  }
+  if (!fits) {
+    if (endpoint->status() == ucx_endpoint::state::connecting) retire(*endpoint, fits.error());
+    return;
+  }
+  endpoint->peer_generation = std::max(endpoint->peer_generation, reply->generation);
+  welcome(*endpoint);
+}
+
+void ucx_lane::on_bye(const letter& from) {
+  auto bye = wire::decode_bye(from.data);
+  if (!bye) return;
+  auto peer = host_.find_peer(bye->sender_instance);
+  if (!peer) return;
+  auto endpoint = slot_of(*peer).endpoint.get();
+  if (endpoint != nullptr) {
+    if (bye->generation < endpoint->peer_generation) return; // of a connection that was replaced
+    retire(*endpoint, {core::errc::disconnected, peer->name() + " closed the connection: " + bye->reason});
+  }
+  host_.lost(peer, peer->name() + " closed the connection: " + bye->reason);
+}
+
+void ucx_lane::on_message(letter& from) {
+  auto header = wire::decode_message_header(from.header);
+  if (!header || header->length != from.data.size()) return;
+  if (header->target_instance != host_.own_address().sender.who.instance) return;
+  auto peer = host_.find_peer(header->sender_instance);
+  if (!peer || !peer->up) return;
+  host_.deliver(*peer, lane_, message{header->kind, std::move(from.data)});
+}
+
+/// Both ends know each other: jobs may go.
+void ucx_lane::welcome(ucx_endpoint& endpoint) {
+  if (endpoint.leaving) return;
+  endpoint.become_ready();
+  if (lane_ != lane::control) return;
+  auto peer = endpoint.peer();
+  host_.hands_shaken(*peer);
+  for (auto& waiting : std::exchange(endpoint.waiters, {})) waiting.on_done(peer->id);
+}
+
+void ucx_lane::turn_away(const wire::hello& hello, const std::string& refusal) {
+  auto stranger = std::make_shared<ucx_peer>();
+  stranger->id = peer_id{0};
+  stranger->who = hello.sender.sender.who;
+  stranger->addresses = hello.sender.lanes;
+  auto courier = std::make_unique<ucx_endpoint>(static_cast<ucx_endpoint_owner&>(*this), context_->worker(),
+                                                options_.limits, lane_, stranger, 0);
+  if (!courier->open(stranger->addresses[static_cast<std::size_t>(lane_)])) return;
+  couriers_.push_back(std::move(courier));
+  wire::hello_reply reply;
+  reply.sender = host_.own_address().sender;
+  reply.named_instance = hello.target_instance;
+  reply.hello_generation = hello.generation;
+  reply.refusal = refusal;
+  send_internal(*couriers_.back(), letter_kind::hello_reply, wire::encode(reply), true,
+                clock_.now() + refusal_time);
+}
+
+} // namespace dualpath::net

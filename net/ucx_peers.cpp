@@ -1,0 +1,75 @@
+#include "net/ucx_peers.hpp"
+
+namespace dualpath::net {
+
+std::shared_ptr<ucx_peer> ucx_peers::remember(const wire::address& address) {
+  std::lock_guard lock{mutex_};
+  auto& known = by_instance_[address.sender.who.instance];
+  if (!known) {
+    known = std::make_shared<ucx_peer>();
+    known->id = peer_id{static_cast<std::uint32_t>(peers_.size())};
+    known->who = address.sender.who;
+    known->addresses = address.lanes;
+    peers_.push_back(known);
+  }
+  return known;
+}
+
+std::shared_ptr<ucx_peer> ucx_peers::find(peer_id id) const {
+  std::lock_guard lock{mutex_};
+  return id.value < peers_.size() ? peers_[id.value] : nullptr;
+}
+
+std::shared_ptr<ucx_peer> ucx_peers::find_instance(std::uint64_t instance) const {
+  std::lock_guard lock{mutex_};
+  auto found = by_instance_.find(instance);
+  return found == by_instance_.end() ? nullptr : found->second;
+}
+
+remote_region_id ucx_peers::import(peer_id peer, const wire::region& region) {
+  std::lock_guard lock{mutex_};
+  for (std::size_t i = 0; i < regions_.size(); ++i) {
+    auto& known = *regions_[i];
+    if (known.peer == peer && known.base == region.base && known.size == region.size
+        && known.keys == region.keys) {
+      return remote_region_id{static_cast<std::uint32_t>(i)};
+    }
+  }
+  regions_.push_back(std::make_shared<const ucx_remote_region>(
+      ucx_remote_region{peer, region.base, region.size, region.keys}));
+  return remote_region_id{static_cast<std::uint32_t>(regions_.size() - 1)};
+}
+
+std::shared_ptr<const ucx_remote_region> ucx_peers::find(remote_region_id id) const {
+  std::lock_guard lock{mutex_};
+  return id.value < regions_.size() ? regions_[id.value] : nullptr;
+}
+
+core::region_id ucx_regions::add(std::shared_ptr<ucx_region> region) {
+  std::lock_guard lock{mutex_};
+  core::region_id id{next_++};
+  regions_.emplace(id, std::move(region));
+  return id;
+}
+
+std::shared_ptr<ucx_region> ucx_regions::find(core::region_id id) const {
+  std::lock_guard lock{mutex_};
+  auto found = regions_.find(id);
+  return found == regions_.end() ? nullptr : found->second;
+}
+
+void ucx_regions::remove(core::region_id id) {
+  std::shared_ptr<ucx_region> last; // unregistered outside the lock
+  std::lock_guard lock{mutex_};
+  auto found = regions_.find(id);
+  if (found == regions_.end()) return;
+  last = std::move(found->second);
+  regions_.erase(found);
+}
+
+void ucx_regions::clear() {
+  std::lock_guard lock{mutex_};
+  regions_.clear();
+}
+
+} // namespace dualpath::net

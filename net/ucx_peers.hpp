@@ -1,0 +1,46 @@
+// Who a UCX fabric knows: peers by process instance, the memory they exported, and our own regions.
+// Thread-safe.
+#pragma once
+
+#include "net/ucx_job.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace dualpath::net {
+
+class ucx_peers {
+public:
+  /// The peer of that instance, made if it is new.
+  std::shared_ptr<ucx_peer> remember(const wire::address& address);
+  std::shared_ptr<ucx_peer> find(peer_id id) const;
+  std::shared_ptr<ucx_peer> find_instance(std::uint64_t instance) const;
+
+  /// The same exported region gets the same id.
+  remote_region_id import(peer_id peer, const wire::region& region);
+  std::shared_ptr<const ucx_remote_region> find(remote_region_id id) const;
+
+private:
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<ucx_peer>> peers_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<ucx_peer>> by_instance_;
+  std::vector<std::shared_ptr<const ucx_remote_region>> regions_;
+};
+
+class ucx_regions {
+public:
+  core::region_id add(std::shared_ptr<ucx_region> region);
+  std::shared_ptr<ucx_region> find(core::region_id id) const;
+  void remove(core::region_id id);
+  void clear();
+
+private:
+  mutable std::mutex mutex_;
+  std::unordered_map<core::region_id, std::shared_ptr<ucx_region>> regions_;
+  std::uint32_t next_ = 0;
+};
+
+} // namespace dualpath::net

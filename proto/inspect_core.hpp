@@ -1,0 +1,28 @@
+// How CAF serialises the types of core. Lives apart from core, which knows nothing of CAF.
+#pragma once
+
+#include "core/ids.hpp"
+#include "core/layout/block_key.hpp"
+#include "core/layout/strided_piece.hpp"
+
+#include <caf/meta/type_name.hpp>
+
+namespace dualpath::core {
+
+template <class Inspector, class Tag, class Rep>
+typename Inspector::result_type inspect(Inspector& f, strong_id<Tag, Rep>& x) {
+  return f(x.value);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, block_key& x) {
+  return f(x.bytes);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, strided_piece& x) {
+  return f(caf::meta::type_name("strided_piece"), x.local_offset, x.local_stride, x.remote_offset,
+           x.remote_stride, x.bytes, x.count);
+}
+
+} // namespace dualpath::core

@@ -1,0 +1,49 @@
+// The typed interface of every actor. Handles of peers travel as strong_actor_ptr inside `engine_up`, so that
+// these types need not know each other.
+#pragma once
+
+#include "proto/inspect_messages.hpp"
+
+namespace dualpath::proto {
+
+template <class... Ts>
+using on = caf::reacts_to<Ts...>;
+
+/// Whoever submits rounds and receives their tokens.
+using client_actor = caf::typed_actor<on<tokens>, on<round_done>, on<interrupted>, on<rejected>, on<tick>>;
+
+using scheduler_actor =
+    caf::typed_actor<on<submit>, on<fetch_work>, on<hits_read>, on<handed_over>, on<request_finished>,
+                     on<request_failed>, on<abandoned>, on<engine_up>, on<engine_down>,
+                     caf::replies_to<await_engines>::with<std::uint32_t>>;
+
+using directory_actor = caf::typed_actor<caf::replies_to<find_prefix>::with<prefix_found>, on<unpin_prefix>,
+                                         on<block_stored>, on<block_lost>>;
+
+using prefill_actor = caf::typed_actor<on<prefill_work>, on<landing>, on<hits_loaded>, on<abandon>,
+                                       on<engine_up>, on<engine_down>, on<layer_computed>, on<batch_sampled>>;
+
+using decode_actor = caf::typed_actor<on<open_landing>, on<close_landing>, on<decode_work>, on<abandon>,
+                                      on<engine_up>, on<engine_down>, on<layer_computed>, on<batch_sampled>>;
+
+using buffer_pool_actor =
+    caf::typed_actor<caf::replies_to<grant_slots>::with<granted_slots>, on<release_slots>>;
+
+using storage_nic_actor =
+    caf::typed_actor<caf::replies_to<read_blocks>::with<blocks_read>,
+                     caf::replies_to<write_block>::with<outcome>,
+                     caf::replies_to<drain_engine>::with<devices_idle>, on<operation_done>, on<tick>>;
+
+using compute_nic_actor =
+    caf::typed_actor<caf::replies_to<kv_transfer>::with<outcome>, caf::replies_to<local_copy>::with<outcome>,
+                     on<engine_up>, on<engine_down>, on<operation_done>, on<link_ready>, on<tick>>;
+
+using leader_actor = caf::typed_actor<on<read_progress>, on<tick>>;
+
+using engine_supervisor_actor = caf::typed_actor<on<devices_idle>>;
+
+/// Supervisors above the engines only start, watch and stop.
+using node_supervisor_actor = caf::typed_actor<on<tick>>;
+using cluster_supervisor_actor = caf::typed_actor<on<tick>>;
+
+} // namespace dualpath::proto

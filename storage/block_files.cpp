@@ -1,0 +1,210 @@
+#include "storage/block_files.hpp"
+
+#include "storage/block_paths.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <linux/stat.h>
+
+namespace dualpath::storage {
+namespace {
+
+constexpr mode_t folder_mode = 0777;
+constexpr mode_t file_mode = 0666;
+
+/// What is left of page and payload from `position` on.
+unsigned remaining(std::array<iovec, 2>& parts, std::int64_t position, header_page page,
+                   std::span<std::byte> payload) {
+  auto at = static_cast<std::size_t>(position);
+  if (at >= page.size()) {
+    auto rest = payload.subspan(at - page.size());
+    parts[0] = {rest.data(), rest.size()};
+    return 1;
+  }
+  parts[0] = {page.data() + at, page.size() - at};
+  parts[1] = {payload.data(), payload.size()};
+  return payload.empty() ? 1 : 2;
+}
+
+bool again(int code) { return code == -EINTR || code == -EAGAIN; }
+
+} // namespace
+
+core::error block_files::failure(int code, std::string_view verb, const core::block_key& key) const {
+  auto what = std::string{verb} + " block " + core::to_hex(key) + " in " + folder_.path + ": ";
+  switch (code) {
+  case ENOENT:
+  case ESTALE: // another client of a network file system removed or replaced it
+    return {core::errc::not_found, what + "it is not stored"};
+  case ENOSPC:
+  case EDQUOT:
+    return {core::errc::no_space, what + std::strerror(code) + "; remove blocks or enlarge the file system"};
+  default:
+    return {core::errc::io, what + std::strerror(code)};
+  }
+}
+
+core::error block_files::bad(core::errc code, const core::block_key& key, std::string_view why) const {
+  return {code, "block " + core::to_hex(key) + " in " + folder_.path + " " + std::string{why}};
+}
+
+task<std::int64_t> block_files::transfer(direction way, int file, header_page page,
+                                         std::span<std::byte> payload) {
+  const auto total = static_cast<std::int64_t>(page.size() + payload.size());
+  constexpr auto alignment = static_cast<std::int64_t>(buffer_alignment);
+  std::int64_t position = 0;
+  while (position < total) {
+    std::array<iovec, 2> parts;
+    auto count = remaining(parts, position, page, payload);
+    auto offset = static_cast<std::uint64_t>(position);
+    int moved = 0;
+    if (way == direction::read)
+      moved = co_await ring_.readv(file, parts.data(), count, offset);
+    else
+      moved = co_await ring_.writev(file, parts.data(), count, offset);
+    if (again(moved)) continue;
+    if (moved < 0) co_return moved;
+    auto reached = position + moved;
+    // Direct transfers go on at whole pages only; one that does not get past a page has met the end of the
+    // file.
+    auto next = folder_.direct && reached < total ? reached / alignment * alignment : reached;
+    if (next == position) co_return reached;
+    position = next;
+  }
+  co_return position;
+}
+
+task<int> block_files::discard(const char* path) {
+  int rc = co_await ring_.unlinkat(folder_.fd.get(), path);
+  co_return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
+}
+
+core::result<block_header> block_files::check(const core::block_key& key, std::int64_t moved,
+                                              std::span<const std::byte> payload,
+                                              const_header_page page) const {
+  if (moved < static_cast<std::int64_t>(page.size())) return bad(core::errc::corrupt, key, "is cut short");
+  auto header = decode_header(page);
+  if (!header && header.error().code == core::errc::unsupported)
+    return bad(core::errc::not_found, key, "is not for this build: its " + header.error().text);
+  if (!header) return bad(core::errc::corrupt, key, "is damaged: its " + header.error().text);
+  if (header->name.key != key) return bad(core::errc::corrupt, key, "holds another block");
+  if (header->model != id_.model || header->layout != id_.layout)
+    return bad(core::errc::not_found, key, "belongs to another model or layout");
+  if (header->payload_bytes != payload_bytes()) return bad(core::errc::corrupt, key, "has the wrong size");
+  if (payload.empty()) return header;
+  if (moved < static_cast<std::int64_t>(page.size() + payload.size()))
+    return bad(core::errc::corrupt, key, "is cut short");
+  if (checksum(payload) != header->payload_checksum)
+    return bad(core::errc::corrupt, key, "is damaged: its payload fails its checksum");
+  return header;
+}
+
+task<core::result<block_header>> block_files::load(const core::block_key& key, std::span<std::byte> payload,
+                                                   header_page page) {
+  auto path = block_path(key);
+  int file = co_await ring_.openat(folder_.fd.get(), path.data(), O_RDONLY | (folder_.direct ? O_DIRECT : 0));
+  if (file < 0) co_return failure(-file, "open", key);
+  auto moved = co_await transfer(direction::read, file, page, payload);
+  co_await ring_.close(file);
+  if (moved < 0) co_return failure(static_cast<int>(-moved), "read", key);
+  auto header = check(key, moved, payload, page);
+  if (!header && header.error().code == core::errc::corrupt) co_await discard(path.data());
+  co_return header;
+}
+
+task<core::result<void>> block_files::read(const core::block_key& key, std::span<std::byte> payload,
+                                           header_page page) {
+  auto header = co_await load(key, payload, page);
+  if (!header) co_return header.error();
+  co_return core::result<void>{};
+}
+
+task<core::result<block_name>> block_files::read_name(const core::block_key& key, std::uint64_t size_bytes,
+                                                      header_page page) {
+  auto header = co_await load(key, {}, page);
+  if (!header) co_return header.error();
+  if (size_bytes < file_bytes()) {
+    auto path = block_path(key);
+    co_await discard(path.data());
+    co_return bad(core::errc::corrupt, key, "is cut short");
+  }
+  co_return header->name;
+}
+
+task<int> block_files::create(const char* path) {
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | (folder_.direct ? O_DIRECT : 0);
+  int file = co_await ring_.openat(folder_.fd.get(), path, flags, file_mode);
+  if (file != -ENOENT) co_return file;
+  // Someone tidied the folder away.
+  co_await ring_.mkdirat(folder_.fd.get(), temp_files::folder_name, folder_mode);
+  int second = co_await ring_.openat(folder_.fd.get(), path, flags, file_mode);
+  co_return second;
+}
+
+task<int> block_files::publish(const char* temp, const core::block_key& key) {
+  auto path = block_path(key);
+  int rc = co_await ring_.renameat(folder_.fd.get(), temp, path.data());
+  if (rc != -ENOENT) co_return rc;
+  for (int level : {1, 2}) {
+    auto shard = shard_path(key, level);
+    int made = co_await ring_.mkdirat(folder_.fd.get(), shard.data(), folder_mode);
+    if (made < 0 && made != -EEXIST) co_return made;
+  }
+  int second = co_await ring_.renameat(folder_.fd.get(), temp, path.data());
+  co_return second;
+}
+
+task<int> block_files::fill(int file, std::span<const std::byte> payload, header_page page) {
+  // One kind of vector serves both directions; a write never changes what it points to.
+  std::span<std::byte> source{const_cast<std::byte*>(payload.data()), payload.size()};
+  auto moved = co_await transfer(direction::write, file, page, source);
+  int rc = moved < 0 ? static_cast<int>(moved) : 0;
+  if (rc == 0 && moved < static_cast<std::int64_t>(file_bytes())) rc = -EIO;
+  if (rc == 0 && sync_) {
+    int synced = co_await ring_.datasync(file);
+    rc = synced;
+  }
+  // A network file system reports at the close that it had no room.
+  int closed = co_await ring_.close(file);
+  co_return rc == 0 && closed != -EINTR ? closed : rc;
+}
+
+task<core::result<void>> block_files::write(const block_name& name, std::span<const std::byte> payload,
+                                            header_page page) {
+  auto path = block_path(name.key);
+  struct statx found {};
+  int there = co_await ring_.stat_size(folder_.fd.get(), path.data(), &found);
+  if (there == 0 && found.stx_size == file_bytes()) co_return core::result<void>{};
+
+  block_header header{.name = name,
+                      .model = id_.model,
+                      .layout = id_.layout,
+                      .payload_bytes = payload_bytes(),
+                      .payload_checksum = checksum(payload)};
+  encode_header(header, page);
+  auto temp = folder_.temps.next();
+  int file = co_await create(temp.data());
+  if (file < 0) co_return failure(file == -ENOENT ? EIO : -file, "create", name.key);
+  int rc = co_await fill(file, payload, page);
+  if (rc == 0) {
+    int published = co_await publish(temp.data(), name.key);
+    rc = published;
+  }
+  if (rc == 0) co_return core::result<void>{};
+  co_await discard(temp.data());
+  // A temporary file that is gone was taken by an operator or a broken mount: a failed write, not a missing
+  // block.
+  co_return failure(rc == -ENOENT || rc == -ESTALE ? EIO : -rc, "write", name.key);
+}
+
+task<core::result<void>> block_files::remove(const core::block_key& key) {
+  auto path = block_path(key);
+  int rc = co_await discard(path.data());
+  if (rc < 0) co_return failure(-rc, "remove", key);
+  co_return core::result<void>{};
+}
+
+} // namespace dualpath::storage

@@ -1,0 +1,38 @@
+// Full Blocks as files in a directory of any POSIX mount: local disks, tmpfs, overlays, network file systems.
+// One io_uring and one thread per store serve `queue_depth` operations at a time past the page cache
+// (O_DIRECT, where the file system has it); the rest wait their turn. Several processes may share a
+// directory, and several models too.
+//
+// A block that is torn by a power failure is caught by its checksum and is a miss, so nothing is synced
+// unless asked. Headers are trusted for nothing before they are verified; blocks of other models, layouts and
+// versions of the format are left alone. A store must not be closed, nor scan() be called, from a completion.
+#pragma once
+
+#include "core/layout/block_key.hpp"
+#include "core/layout/block_layout.hpp"
+#include "core/result.hpp"
+#include "storage/block_store.hpp"
+
+#include <filesystem>
+#include <memory>
+
+namespace dualpath::storage {
+
+enum class durability {
+  process, ///< a block outlives the process; a power failure may tear it, which makes it a miss
+  power,   ///< a block's bytes are on the device before it appears
+};
+
+struct file_store_options {
+  std::filesystem::path directory{}; ///< created if missing
+  core::model_fingerprint model{};
+  core::block_layout layout{};
+  unsigned queue_depth = 64;
+  durability keep = durability::process;
+  bool direct_io = true; ///< where the file system has it
+};
+
+/// Errors, each one sentence: invalid_argument (options), io (the directory), unsupported (io_uring).
+core::result<std::unique_ptr<block_store>> open_file_store(file_store_options options);
+
+} // namespace dualpath::storage

@@ -1,0 +1,175 @@
+#include "apps/progress.hpp"
+#include "apps/report.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <unistd.h>
+
+using namespace dualpath;
+using namespace dualpath::apps;
+
+namespace {
+
+core::run_summary make_run(const std::string& policy, double jct_s, const std::string& digest = "d1") {
+  core::run_summary run;
+  run.policy = policy;
+  run.cluster = "1P2D";
+  run.jct_s = jct_s;
+  run.requests = 12;
+  run.digest = digest;
+  run.hit_rate = 0.95;
+  run.ttft_ms = {10, 20, 30, 15};
+  run.nodes = {{0, core::engine_role::prefill, 100, 10, 1, 2, 3},
+               {1, core::engine_role::decode, 50, 20, 4, 5, 6}};
+  run.path_prefill = 7;
+  run.path_decode = 5;
+  return run;
+}
+
+std::string slurp(const std::string& path) {
+  std::ifstream in{path};
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+} // namespace
+
+TEST_CASE("the report has the documented shape") {
+  std::vector runs{make_run("basic", 4), make_run("dualpath", 2)};
+  auto report = nlohmann::json::parse(report_json(runs));
+  REQUIRE(report.size() == 1);
+  REQUIRE(report["runs"].size() == 2);
+  const auto& run = report["runs"][1];
+  CHECK(run["policy"] == "dualpath");
+  CHECK(run["cluster"] == "1P2D");
+  CHECK(run["jct_s"] == 2.0);
+  CHECK(run["requests"] == 12);
+  CHECK(run["digest"] == "d1");
+  CHECK(run["hit_rate"] == 0.95);
+  CHECK(run["ttft_ms"] == nlohmann::json{{"p50", 10.0}, {"p90", 20.0}, {"p99", 30.0}});
+  CHECK(run["ttst_ms"].size() == 3);
+  CHECK(run["tpot_ms"].size() == 3);
+  CHECK(run["storage_bytes_by_node"] == nlohmann::json{100, 50});
+  CHECK(run["nodes"][1]["role"] == "decode");
+  CHECK(run["paths"] == nlohmann::json{{"prefill", 7}, {"decode", 5}, {"recompute", 0}});
+  std::vector<std::string> keys;
+  for (const auto& item : run.items()) keys.push_back(item.key());
+  CHECK(keys
+        == std::vector<std::string>{"alpha_tokens",
+                                    "beta_tokens",
+                                    "blocks",
+                                    "cluster",
+                                    "compute",
+                                    "digest",
+                                    "engine_restarts",
+                                    "generated_tokens",
+                                    "hit_rate",
+                                    "hit_tokens",
+                                    "jct_s",
+                                    "lost_tokens",
+                                    "model",
+                                    "nodes",
+                                    "paths",
+                                    "policy",
+                                    "prompt_tokens",
+                                    "requests",
+                                    "rerouted",
+                                    "storage_bytes_by_node",
+                                    "storage_bytes_per_s",
+                                    "storage_nic_max_over_avg",
+                                    "store_full",
+                                    "tpot_ms",
+                                    "trace",
+                                    "ttft_ms",
+                                    "ttst_ms",
+                                    "warnings"});
+}
+
+TEST_CASE("every field of the report is documented") {
+  auto guide = slurp(DUALPATH_SOURCE_DIR "/docs/guides/report-schema.md");
+  REQUIRE_FALSE(guide.empty());
+  std::vector runs{make_run("basic", 1)};
+  auto report = nlohmann::json::parse(report_json(runs));
+  auto check = [&](const nlohmann::json& object) {
+    for (const auto& item : object.items()) {
+      INFO(item.key());
+      CHECK(guide.find("`" + item.key() + "`") != std::string::npos);
+    }
+  };
+  check(report["runs"][0]);
+  check(report["runs"][0]["nodes"][0]);
+}
+
+TEST_CASE("the comparison tells the speed-up over basic and that digests match") {
+  std::vector runs{make_run("recompute", 8), make_run("basic", 4), make_run("dualpath", 2)};
+  CHECK(digests_agree(runs));
+  auto text = format_comparison(runs);
+  std::vector<std::string> lines;
+  std::istringstream in{text};
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[1].find("0.50x") != std::string::npos);
+  CHECK(lines[2].find("1.00x") != std::string::npos);
+  CHECK(lines[3].find("2.00x") != std::string::npos);
+  CHECK(lines[1].size() == lines[3].size());
+  CHECK(lines[4] == "Digests match: all 3 policies generated the same tokens.");
+}
+
+TEST_CASE("the comparison names who differs, and warns") {
+  std::vector runs{make_run("basic", 4, "d1"), make_run("dualpath", 2, "d2"), make_run("oracle", 1, "d1")};
+  runs[1].warnings = {"2 blocks lost"};
+  runs[2].store_full = true;
+  CHECK_FALSE(digests_agree(runs));
+  auto text = format_comparison(runs);
+  CHECK(text.find("DIGESTS DIFFER: basic = oracle (d1); dualpath (d2).") != std::string::npos);
+  CHECK(text.find("Warning: dualpath: 2 blocks lost") != std::string::npos);
+  CHECK(text.find("Warning: oracle: the store is full") != std::string::npos);
+}
+
+TEST_CASE("without basic there is no speed-up to tell") {
+  std::vector runs{make_run("dualpath", 2)};
+  auto text = format_comparison(runs);
+  CHECK(text.find("x  ") == std::string::npos);
+  CHECK(text.find("Digests") == std::string::npos);
+}
+
+TEST_CASE("the token log has one line a round") {
+  core::run_record record;
+  core::round_record round;
+  round.session = "a\"b";
+  round.round = 2;
+  round.prompt = {1, 2};
+  round.generated = {3};
+  round.hit_tokens = 64;
+  round.path = core::read_path::decode;
+  record.rounds = {round, round};
+  auto path =
+      (std::filesystem::temp_directory_path() / ("dualpath_tokens_" + std::to_string(getpid()))).string();
+  REQUIRE(write_tokens(path, record));
+  auto text = slurp(path);
+  std::filesystem::remove(path);
+  auto line = std::string{
+      R"({"session":"a\"b","round":2,"prompt":[1,2],"generated":[3],"hit_tokens":64,"path":"decode"})"
+      "\n"};
+  CHECK(text == line + line);
+}
+
+TEST_CASE("files that cannot be written are errors") {
+  std::vector runs{make_run("basic", 1)};
+  CHECK(write_report("/no/such/report.json", runs).error().text.find("cannot write '/no/such/report.json'")
+        == 0);
+  CHECK_FALSE(write_tokens("/no/such/tokens.jsonl", {}));
+  if (std::filesystem::exists("/dev/full")) CHECK_FALSE(write_report("/dev/full", runs));
+}
+
+TEST_CASE("a progress line shows count and rest, and fits its width") {
+  CHECK(progress_line("basic", 5, 10, "2 running", 30, 200)
+        == "basic [############............] 5/10  0:30 left 0:30  2 running");
+  CHECK(progress_line("basic", 10, 10, "", 61, 200) == "basic [########################] 10/10  1:01");
+  CHECK(progress_line("basic", 0, 0, "", 0, 200) == "basic [........................] 0/0  0:00");
+  CHECK(progress_line("basic", 5, 10, "x", 30, 20).size() == 20);
+}
