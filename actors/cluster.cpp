@@ -1,6 +1,6 @@
 #include "actors/cluster.hpp"
 
-#include "actors/stop_actor.hpp"
+#include "actors/children.hpp"
 
 #include <future>
 #include <mutex>
@@ -55,7 +55,7 @@ core::result<core::run_record> run_cluster(std::shared_ptr<const cluster_plan> p
         system.spawn(cluster_supervisor, plan,
                      replay_done{[outcome](core::result<replay_result> r) { outcome->set(std::move(r)); }});
     auto r = outcome->get();
-    stop_actor(root.address());
+    stop_actor(caf::actor_cast<caf::actor>(root));
     root = nullptr;
     system.await_all_actors_done();
     return r;

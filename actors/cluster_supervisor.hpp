@@ -2,14 +2,13 @@
 // up, the replayer. Any child that fails here ends the run with its reason.
 #pragma once
 
+#include "actors/children.hpp"
 #include "actors/devices.hpp"
 #include "actors/replayer.hpp"
 #include "actors/settings.hpp"
 #include "proto/interfaces.hpp"
 
-#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace dualpath::actors {
@@ -23,7 +22,7 @@ struct cluster_plan {
 
 struct cluster_supervisor_state {
   static inline const char* name = "cluster_sup";
-  std::map<caf::actor_addr, std::string> children;
+  std::shared_ptr<child_table> children;
 };
 
 /// `on_done` is called once, on an actor thread.

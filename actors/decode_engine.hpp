@@ -5,6 +5,7 @@
 
 #include "actors/devices.hpp"
 #include "actors/settings.hpp"
+#include "core/lease.hpp"
 #include "core/slot_allocator.hpp"
 #include "proto/interfaces.hpp"
 

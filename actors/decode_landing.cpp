@@ -87,7 +87,7 @@ void decode_engine_state::abandon(const proto::abandon& order) {
 
 void decode_engine_state::accept(proto::decode_work work) {
   auto& request = work.request;
-  auto found = landings.find({request.id, core::epoch{request.epoch.value - 1}});
+  auto found = landings.find({request.id, core::prefill_epoch(request.epoch)});
   if (found == landings.end() || found->second.closed) {
     auto why = outcome::failure(core::errc::disconnected, "the landing is gone");
     self->send(scheduler, proto::request_failed{request.id, request.epoch, why});
@@ -111,7 +111,7 @@ void decode_engine_state::admit_waiting() {
 }
 
 void decode_engine_state::admit(proto::decode_work work, std::vector<std::uint32_t> blocks) {
-  landing_key key{work.request.id, core::epoch{work.request.epoch.value - 1}};
+  landing_key key{work.request.id, core::prefill_epoch(work.request.epoch)};
   decode_job job;
   job.sequence = std::make_shared<kernels::sequence>(work.request.context);
   job.sequence->append(work.first_token);

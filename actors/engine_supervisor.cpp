@@ -5,7 +5,6 @@
 #include "actors/decode_engine.hpp"
 #include "actors/device_bytes.hpp"
 #include "actors/prefill_engine.hpp"
-#include "actors/stop_actor.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -13,8 +12,8 @@ namespace dualpath::actors {
 
 void engine_supervisor_state::start_children() {
   auto slots = static_cast<std::uint32_t>(devices->pool.bytes.size() / settings->slot_bytes);
-  auto pool = self->spawn<caf::monitored>(buffer_pool, slots);
-  auto nic = self->spawn<caf::monitored>(compute_nic, settings, devices, counters);
+  auto pool = self->spawn(buffer_pool, slots);
+  auto nic = self->spawn(compute_nic, settings, devices, counters);
   proto::engine_up up;
   up.engine = devices->engine;
   up.node = devices->node;
@@ -30,29 +29,32 @@ void engine_supervisor_state::start_children() {
   caf::actor engine;
   if (devices->role == core::engine_role::prefill) {
     engine = caf::actor_cast<caf::actor>(
-        self->spawn<caf::monitored>(prefill_engine, settings, devices, scheduler, storage_nic, nic, pool));
+        self->spawn(prefill_engine, settings, devices, scheduler, storage_nic, nic, pool));
   } else {
     up.hbm_tokens =
         devices->hbm->bytes().size() / settings->layout.full_block_bytes() * settings->layout.block_tokens;
     engine = caf::actor_cast<caf::actor>(
-        self->spawn<caf::monitored>(decode_engine, settings, devices, scheduler, storage_nic, nic, pool));
+        self->spawn(decode_engine, settings, devices, scheduler, storage_nic, nic, pool));
   }
   up.actor = caf::actor_cast<caf::strong_actor_ptr>(engine);
-  children = {pool.address(), nic.address(), engine.address()};
+  children->adopt(self, pool, "buffer_pool");
+  children->adopt(self, nic, "compute_nic");
+  children->adopt(self, engine, "engine");
   self->send(scheduler, std::move(up));
 }
 
 void engine_supervisor_state::child_down(const caf::down_msg& down) {
-  if (children.erase(down.source) == 0) return;
+  auto child = children->remove(down.source);
+  if (!child) return;
   if (!restarting) {
     restarting = true;
-    auto why = self->home_system().render(down.reason);
+    auto why = *child + ": " + self->home_system().render(down.reason);
     spdlog::warn("engine_sup engine={} incarnation={} lost a child: {}", devices->engine.value,
                  incarnation.value, why);
     self->send(scheduler, proto::engine_down{devices->engine, incarnation, why});
-    for (auto& child : children) stop_actor(child);
+    children->stop_all();
   }
-  if (children.empty()) fence_devices();
+  if (children->empty()) fence_devices();
 }
 
 void engine_supervisor_state::fence_devices() {
@@ -96,10 +98,7 @@ proto::engine_supervisor_actor::behavior_type engine_supervisor(engine_superviso
   state.scheduler = std::move(scheduler);
   state.storage_nic = std::move(storage_nic);
   self->set_down_handler([self](caf::down_msg& down) { self->state.child_down(down); });
-  self->set_exit_handler([self](caf::exit_msg& order) { self->quit(order.reason); });
-  self->attach_functor([self] {
-    for (auto& child : self->state.children) stop_actor(child);
-  });
+  state.children = make_child_table(self);
   state.start_children();
   return {
       [self](const proto::devices_idle&) { self->state.device_idle(); },

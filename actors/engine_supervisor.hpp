@@ -4,12 +4,12 @@
 // same devices. Above the restart budget the supervisor itself fails and its parent decides.
 #pragma once
 
+#include "actors/children.hpp"
 #include "actors/devices.hpp"
 #include "actors/settings.hpp"
 #include "proto/interfaces.hpp"
 
 #include <deque>
-#include <set>
 
 namespace dualpath::actors {
 
@@ -25,7 +25,7 @@ struct engine_supervisor_state {
   proto::storage_nic_actor storage_nic;
 
   core::incarnation incarnation;
-  std::set<caf::actor_addr> children;
+  std::shared_ptr<child_table> children;
   bool restarting = false;
   int fences_open = 0; ///< devices that have not yet said they are idle
   std::deque<core::instant> restarts;

@@ -2,19 +2,18 @@
 // here has used up its restart budget, or cannot be restarted alone: the node fails, and the cluster decides.
 #pragma once
 
+#include "actors/children.hpp"
 #include "actors/devices.hpp"
 #include "actors/settings.hpp"
 #include "proto/interfaces.hpp"
 
-#include <map>
 #include <memory>
-#include <string>
 
 namespace dualpath::actors {
 
 struct node_supervisor_state {
   static inline const char* name = "node_sup";
-  std::map<caf::actor_addr, std::string> children;
+  std::shared_ptr<child_table> children;
 };
 
 proto::node_supervisor_actor::behavior_type

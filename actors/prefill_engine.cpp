@@ -375,7 +375,7 @@ void prefill_engine_state::hand_over(prefill_job& job, core::token_id first_toke
   auto id = job.request.id;
   self->send(scheduler, proto::handed_over{id, job.request.epoch});
   auto decode = decode_engines.find(job.request.decode);
-  job.request.epoch.value += 1; // the ledger raises a hand-over to decode by one as well
+  job.request.epoch = core::decode_epoch(job.request.epoch);
   if (decode != decode_engines.end())
     self->send(decode->second, proto::decode_work{std::move(job.request), first_token});
   forget(id);

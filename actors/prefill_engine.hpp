@@ -10,6 +10,7 @@
 #include "actors/prefill_batch.hpp"
 #include "actors/settings.hpp"
 #include "core/layout/layer_pieces.hpp"
+#include "core/lease.hpp"
 #include "proto/interfaces.hpp"
 
 #include <deque>

@@ -184,8 +184,8 @@ void request_scheduler_state::handed_over(const proto::handed_over& event) {
 
 void request_scheduler_state::finished(const proto::request_finished& event) {
   // The hand-over may still be on its way from the prefill engine.
-  if (ledger.is_current(event.request, core::epoch{event.epoch.value - 1}))
-    handed_over({event.request, core::epoch{event.epoch.value - 1}});
+  auto before = core::prefill_epoch(event.epoch);
+  if (ledger.is_current(event.request, before)) handed_over({event.request, before});
   if (!ledger.close(event.request, event.epoch)) return;
   auto node = requests.extract(event.request);
   charge(*node.mapped().decode, node.mapped().request, -1);

@@ -133,7 +133,7 @@ void request_scheduler_state::admit_engine(const proto::engine_up& event) {
 
 void request_scheduler_state::failed(const proto::request_failed& event) {
   // The hand-over may still be on its way from the prefill engine.
-  core::epoch before{event.epoch.value - 1};
+  auto before = core::prefill_epoch(event.epoch);
   if (ledger.is_current(event.request, before)) handed_over({event.request, before});
   if (!ledger.is_current(event.request, event.epoch)) return;
   auto& entry = requests.at(event.request);

@@ -2,6 +2,7 @@
 
 #include "apps/command.hpp"
 #include "apps/trace_io.hpp"
+#include "apps/workload_setup.hpp"
 #include "core/workload/generator.hpp"
 
 #include <CLI/App.hpp>
@@ -24,12 +25,9 @@ struct trace_arguments {
 };
 
 core::result<core::trace> load(const trace_arguments& arguments) {
-  if (!(arguments.scale > 0 && arguments.scale <= 1000))
-    return core::error{core::errc::invalid_argument, "--scale-tokens must be above 0 and at most 1000"};
   auto t = load_trace(arguments.input, {arguments.hash_block, arguments.trajectories, arguments.seed});
   if (!t) return t;
-  auto cut = core::limit(std::move(*t), arguments.agents, arguments.max_rounds);
-  return arguments.scale == 1 ? cut : core::scale_tokens(std::move(cut), arguments.scale);
+  return scale_trace(core::limit(std::move(*t), arguments.agents, arguments.max_rounds), arguments.scale);
 }
 
 void print_stats(const core::trace& t) {

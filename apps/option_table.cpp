@@ -143,11 +143,11 @@ const char* const device_group = "Storage and networks";
 const char* const memory_group = "Batching and memory";
 const char* const output_group = "Faults and output";
 
-// clang-format off
 const option_row table[] = {
     {"cluster", cluster_group, kind::text, "xPyD", "1P1D", "Prefill and decode nodes, as in 2P1D",
      [](run_options& o, const values& v) { return set_to(parse_cluster(v[0]), o.cluster); }},
-    {"gpus-per-node", cluster_group, kind::integer, "N", "1", "Engines of a node; each has its own compute NIC",
+    {"gpus-per-node", cluster_group, kind::integer, "N", "1",
+     "Engines of a node; each has its own compute NIC",
      [](run_options& o, const values& v) { return set_whole(v[0], 1u, 64u, o.gpus_per_node); }},
     {"policy", cluster_group, kind::text, "NAME", "dualpath",
      "Where stored KV is read: dualpath (the side with the shorter read queue), basic (prefill nodes only), "
@@ -162,18 +162,27 @@ const option_row table[] = {
      [](run_options& o, const values& v) { return set_trace(v[0], o.trace); }},
     {"agents", workload_group, kind::integer, "N", "0", "Only the first N trajectories of the trace; 0: all",
      [](run_options& o, const values& v) { return set_whole(v[0], 0u, any_count, o.agents); }},
-    {"max-rounds", workload_group, kind::integer, "N", "0", "Only the first N rounds of each trajectory; 0: all",
+    {"max-rounds", workload_group, kind::integer, "N", "0",
+     "Only the first N rounds of each trajectory; 0: all",
      [](run_options& o, const values& v) { return set_whole(v[0], 0u, any_count, o.max_rounds); }},
-    {"scale-tokens", workload_group, kind::number, "FACTOR", "1", "Shrinks or grows every length of the trace",
-     [](run_options& o, const values& v) { return set_real(v[0], 1e-6, 1000, "from 0.000001 to 1000", o.scale_tokens); }},
-    {"tool-scale", workload_group, kind::number, "FACTOR", "1", "Factor on the tool delays of the trace; 0: none",
-     [](run_options& o, const values& v) { return set_real(v[0], 0, 1e6, "from 0 to 1000000", o.tool_scale); }},
+    {"scale-tokens", workload_group, kind::number, "FACTOR", "1",
+     "Shrinks or grows every length of the trace",
+     [](run_options& o, const values& v) {
+       return set_real(v[0], 1e-6, 1000, "from 0.000001 to 1000", o.scale_tokens);
+     }},
+    {"tool-scale", workload_group, kind::number, "FACTOR", "1",
+     "Factor on the tool delays of the trace; 0: none",
+     [](run_options& o, const values& v) {
+       return set_real(v[0], 0, 1e6, "from 0 to 1000000", o.tool_scale);
+     }},
     {"arrival", workload_group, kind::text, "PROCESS", "closed",
      "When agents start: closed (all at once), trace (as recorded), poisson:RATE (RATE agents per second)",
      [](run_options& o, const values& v) { return set_to(parse_arrival(v[0]), o.arrival); }},
-    {"seed", workload_group, kind::integer, "SEED", "1", "Of synthesised tokens, synthetic traces, arrivals and sampling",
+    {"seed", workload_group, kind::integer, "SEED", "1",
+     "Of synthesised tokens, synthetic traces, arrivals and sampling",
      [](run_options& o, const values& v) {
-       return set_whole(v[0], std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(), o.seed); }},
+       return set_whole(v[0], std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(), o.seed);
+     }},
 
     {"compute", compute_group, kind::text, "DEVICE", "cpu",
      "cpu runs a model; pattern:2TFLOPS moves KV that verifies itself and takes the time of that speed",
@@ -183,52 +192,72 @@ const option_row table[] = {
      [](run_options& o, const values& v) { return set_model(v[0], o.model); }},
     {"pattern-shape", compute_group, kind::text, "SHAPE", "qwen2.5-32b",
      "Model of --compute pattern: qwen2.5-32b, deepseek-v3.2, or LAYERSxTOKEN_BYTES such as 16x4096",
-     [](run_options& o, const values& v) { return set_to(kernels::parse_pattern_shape(v[0]), o.pattern_shape); }},
+     [](run_options& o, const values& v) {
+       return set_to(kernels::parse_pattern_shape(v[0]), o.pattern_shape);
+     }},
     {"kv-dtype", compute_group, kind::text, "TYPE", "f32", "Of the KV-cache under --compute cpu: f32 or bf16",
      [](run_options& o, const values& v) { return set_dtype(v[0], o.kv_dtype); }},
-    {"compute-threads", compute_group, kind::integer, "N", "0", "CPU threads an engine computes with; 0: by the cores at hand",
+    {"compute-threads", compute_group, kind::integer, "N", "0",
+     "CPU threads an engine computes with; 0: by the cores at hand",
      [](run_options& o, const values& v) { return set_whole(v[0], 0u, 1024u, o.compute_threads); }},
     {"temperature", compute_group, kind::number, "T", "0", "Of sampling; 0: greedy",
      [](run_options& o, const values& v) { return set_temperature(v[0], o.temperature); }},
 
-    {"store", device_group, kind::text, "DIR", "", "Folder of the block store, kept for later runs; without it a temporary one",
-     [](run_options& o, const values& v) { o.store = v[0]; return core::result<void>{}; }},
+    {"store", device_group, kind::text, "DIR", "",
+     "Folder of the block store, kept for later runs; without it a temporary one",
+     [](run_options& o, const values& v) {
+       o.store = v[0];
+       return core::result<void>{};
+     }},
     {"block-tokens", device_group, kind::integer, "N", "64", "Tokens of a block",
      [](run_options& o, const values& v) { return set_whole(v[0], 1u, 4096u, o.block_tokens); }},
-    {"snic-bandwidth", device_group, kind::text, "RATE", "0", "Of each node's storage NIC, as in 200MB/s; 0: unlimited",
-     [](run_options& o, const values& v) { return set_to(core::parse_bytes_per_second(v[0]), o.snic_bandwidth); }},
-    {"cnic-bandwidth", device_group, kind::text, "RATE", "0", "Of each engine's compute NIC, as in 50GB/s; 0: unlimited",
-     [](run_options& o, const values& v) { return set_to(core::parse_bytes_per_second(v[0]), o.cnic_bandwidth); }},
-    {"transports", device_group, kind::text, "LIST", "", "UCX transports of the compute network, as in self,sm,tcp; without it UCX chooses",
+    {"snic-bandwidth", device_group, kind::text, "RATE", "0",
+     "Of each node's storage NIC, as in 200MB/s; 0: unlimited",
+     [](run_options& o, const values& v) {
+       return set_to(core::parse_bytes_per_second(v[0]), o.snic_bandwidth);
+     }},
+    {"cnic-bandwidth", device_group, kind::text, "RATE", "0",
+     "Of each engine's compute NIC, as in 50GB/s; 0: unlimited",
+     [](run_options& o, const values& v) {
+       return set_to(core::parse_bytes_per_second(v[0]), o.cnic_bandwidth);
+     }},
+    {"transports", device_group, kind::text, "LIST", "",
+     "UCX transports of the compute network, as in self,sm,tcp; without it UCX chooses",
      [](run_options& o, const values& v) { return set_transports(v[0], o.transports); }},
 
-    {"quota", memory_group, kind::text, "TIME", "300ms", "Predicted attention time of a forward batch at most",
+    {"quota", memory_group, kind::text, "TIME", "300ms",
+     "Predicted attention time of a forward batch at most",
      [](run_options& o, const values& v) { return set_quota(v[0], o.quota); }},
     {"chunk-tokens", memory_group, kind::integer, "N", "0", "Longest prefill chunk; 0: as the quota says",
      [](run_options& o, const values& v) { return set_whole(v[0], 0u, 1u << 24, o.chunk_tokens); }},
-    {"pe-buffer", memory_group, kind::text, "BYTES", "auto", "Host memory of a prefill engine for loaded KV, as in 4GiB",
+    {"pe-buffer", memory_group, kind::text, "BYTES", "auto",
+     "Host memory of a prefill engine for loaded KV, as in 4GiB",
      [](run_options& o, const values& v) { return set_pool(v[0], o.pe_buffer_bytes); }},
-    {"de-buffer", memory_group, kind::text, "BYTES", "auto", "Host memory of a decode engine for loaded and received KV",
+    {"de-buffer", memory_group, kind::text, "BYTES", "auto",
+     "Host memory of a decode engine for loaded and received KV",
      [](run_options& o, const values& v) { return set_pool(v[0], o.de_buffer_bytes); }},
-    {"hbm", memory_group, kind::text, "BYTES", "auto", "Device memory of a decode engine for the KV of running requests",
+    {"hbm", memory_group, kind::text, "BYTES", "auto",
+     "Device memory of a decode engine for the KV of running requests",
      [](run_options& o, const values& v) { return set_pool(v[0], o.hbm_bytes); }},
-    {"staging", memory_group, kind::text, "BYTES", "auto", "Device memory of a prefill engine for the KV of a layer at a time",
+    {"staging", memory_group, kind::text, "BYTES", "auto",
+     "Device memory of a prefill engine for the KV of a layer at a time",
      [](run_options& o, const values& v) { return set_pool(v[0], o.staging_bytes); }},
 
     {"inject", output_group, kind::list, "FAULT", "",
-     "A fault, may be repeated: crash:prefill:N or crash:decode:N (at the N-th step of all engines of the role), "
+     "A fault, may be repeated: crash:prefill:N or crash:decode:N (at the N-th step of all engines of the "
+     "role), "
      "random:ROLE:COUNT:WITHIN:SEED",
      [](run_options& o, const values& v) { return set_faults(v, o.inject); }},
     {"report", output_group, kind::text, "FILE", "", "Writes the figures as JSON",
      [](run_options& o, const values& v) { return set_output(v[0], o.report); }},
-    {"tokens", output_group, kind::text, "FILE", "", "Writes prompt and generated tokens of every round as JSON Lines",
+    {"tokens", output_group, kind::text, "FILE", "",
+     "Writes prompt and generated tokens of every round as JSON Lines",
      [](run_options& o, const values& v) { return set_output(v[0], o.tokens); }},
     {"log-level", output_group, kind::text, "LEVEL", "warn", "trace, debug, info, warn, error or off",
      [](run_options& o, const values& v) { return set_log_level(v[0], o.log_level); }},
     {"no-progress", output_group, kind::flag, "", "", "No progress bar",
      [](run_options& o, const values& v) { return set_flag(v[0], o.no_progress); }},
 };
-// clang-format on
 
 } // namespace
 

@@ -56,9 +56,12 @@ void bind_row(CLI::App& app, raw_run_options& raw, const option_row& row) {
 } // namespace
 
 void bind_run_options(CLI::App& app, raw_run_options& raw, run_command command) {
-  const char* other = command == run_command::run ? "policies" : "policy";
+  // A token log is of one run.
+  auto hidden = [&](std::string_view name) {
+    return command == run_command::run ? name == "policies" : name == "policy" || name == "tokens";
+  };
   for (const auto& row : run_option_table())
-    if (std::strcmp(row.name, other) != 0) bind_row(app, raw, row);
+    if (!hidden(row.name)) bind_row(app, raw, row);
   app.add_option("--config", raw.config, "TOML file with any of these options; flags win over it")
       ->type_name("FILE")
       ->group("Faults and output");

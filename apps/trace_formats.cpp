@@ -6,16 +6,11 @@ namespace dualpath::apps {
 
 using nlohmann::json;
 
-namespace {
-
-/// A value as an error shows it: a mistaken value may be as long as the file.
 std::string shown(const json& value) {
   constexpr std::size_t longest = 40;
   auto text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   return text.size() <= longest ? text : text.substr(0, longest) + "...";
 }
-
-} // namespace
 
 core::error trace_line::fail(const std::string& reason) const {
   return {core::errc::invalid_argument, file + ":" + std::to_string(number) + ": " + reason};

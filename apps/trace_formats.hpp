@@ -27,6 +27,8 @@ struct trace_line {
   core::error fail(const std::string& reason) const;
 };
 
+/// A value as an error shows it, on one line: a mistaken value may be as long as the file.
+std::string shown(const nlohmann::json& value);
 /// A whole number between `least` and max_sequence_tokens.
 core::result<std::uint32_t> token_count(const trace_line& line, const nlohmann::json& object,
                                         const char* field, std::uint32_t least);

@@ -17,7 +17,7 @@ core::result<void> only_known(const trace_line& line, const json& object,
     for (const auto& name : known) found = found || name == item.key();
     if (found) continue;
     auto nearest = nearest_name(item.key(), known);
-    return line.fail("unknown field '" + item.key() + "'"
+    return line.fail("unknown field " + shown(item.key())
                      + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
   }
   return {};
@@ -88,7 +88,7 @@ core::result<void> native_reader::add(const trace_line& line) {
   auto session = session_name(line, line.value, "session");
   if (!session) return session.error();
   if (!sessions_.insert(*session).second)
-    return line.fail("session '" + *session + "' was on an earlier line");
+    return line.fail("session " + shown(*session) + " was on an earlier line");
   t.session = std::move(*session);
   auto arrival = milliseconds(line, line.value, "arrival_ms", 0);
   if (!arrival) return arrival.error();

@@ -45,7 +45,9 @@ result<lease> lease_ledger::hand_over(request_id request, core::epoch from, core
     return error{errc::invalid_argument,
                  "Request " + std::to_string(request.value)
                      + " cannot be handed to an engine as waiting; revoke it instead."};
-  current = lease{request, next_epoch(), to, owner, std::move(participants)};
+  auto follows = current.stage == stage::prefill && to == stage::decode;
+  auto epoch = follows ? decode_epoch(from) : next_epoch();
+  current = lease{request, epoch, to, owner, std::move(participants)};
   return current;
 }
 

@@ -32,6 +32,12 @@ struct lease {
   std::vector<engine_id> participants; ///< engines beside the owner that hold something of the request
 };
 
+/// The epoch that a request in prefill will have in decode: the two engines hand it over between themselves,
+/// while the ledger still hears of it.
+constexpr core::epoch decode_epoch(core::epoch in_prefill) { return core::epoch{in_prefill.value + 1}; }
+/// Its inverse.
+constexpr core::epoch prefill_epoch(core::epoch in_decode) { return core::epoch{in_decode.value - 1}; }
+
 class lease_ledger {
 public:
   /// A new request, waiting. Fails with invalid_argument where it is open already.
@@ -56,7 +62,8 @@ public:
   std::size_t size() const { return leases_.size(); }
 
 private:
-  core::epoch next_epoch() { return core::epoch{++last_epoch_}; }
+  // Even numbers, so that each has an odd one after it for its hand-over to decode.
+  core::epoch next_epoch() { return core::epoch{last_epoch_ += 2}; }
 
   std::map<request_id, lease> leases_;
   std::uint64_t last_epoch_ = 0;

@@ -33,10 +33,10 @@ public:
 
   bool at_end() const { return piece_ == pieces_.size(); }
 
-  /// The next operation; only when not at_end().
-  operation next() {
+  /// The next operation, of at most `limit` bytes; only when not at_end().
+  operation next(std::uint64_t limit = ~std::uint64_t{0}) {
     auto& piece = pieces_[piece_];
-    auto bytes = std::min(max_bytes_, piece.bytes - inside_);
+    auto bytes = std::min({max_bytes_, limit, piece.bytes - inside_});
     operation out{piece.local_offset + row_ * piece.local_stride + inside_,
                   piece.remote_offset + row_ * piece.remote_stride + inside_, bytes};
     inside_ += bytes;

@@ -64,13 +64,17 @@ core::result<std::unique_ptr<ucx_context>> ucx_context::open(lane which, const s
   all.insert(all.end(), settings.begin(), settings.end());
   auto context = open_context(which, all);
   if (!context) return context.error();
-  std::unique_ptr<ucx_context> out{new ucx_context};
-  out->context_ = *context;
+  return std::unique_ptr<ucx_context>{new ucx_context{*context}};
+}
 
+ucx_context::~ucx_context() { ucp_cleanup(context_); }
+
+core::result<std::unique_ptr<ucx_worker>> ucx_worker::open(lane which, ucp_context_h context) {
+  std::unique_ptr<ucx_worker> out{new ucx_worker};
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SINGLE;
-  if (auto status = ucp_worker_create(out->context_, &params, &out->worker_); status != UCS_OK) {
+  if (auto status = ucp_worker_create(context, &params, &out->worker_); status != UCS_OK) {
     out->worker_ = nullptr;
     return cannot(which, "creating a UCX worker", status);
   }
@@ -88,14 +92,8 @@ core::result<std::unique_ptr<ucx_context>> ucx_context::open(lane which, const s
   return out;
 }
 
-void ucx_context::destroy_worker() {
+ucx_worker::~ucx_worker() {
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
-  worker_ = nullptr;
-}
-
-ucx_context::~ucx_context() {
-  destroy_worker();
-  if (context_ != nullptr) ucp_cleanup(context_);
 }
 
 } // namespace dualpath::net

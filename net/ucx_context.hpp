@@ -1,6 +1,6 @@
-// One lane's UCX context and worker. A context of its own a lane is what lets lanes differ in service level
-// or traffic class: UCX fixes both when a context is made. Settings go through ucp_config_modify, so that
-// fabrics of one process do not share them through the environment.
+// A lane's UCX context and its workers. A context of its own a lane is what lets lanes differ in service
+// level or traffic class: UCX fixes both when a context is made. Settings go through ucp_config_modify, so
+// that fabrics of one process do not share them through the environment.
 #pragma once
 
 #include "core/result.hpp"
@@ -20,6 +20,28 @@ using ucx_settings = std::vector<std::pair<std::string, std::string>>;
 /// "text: what UCX says", as an error of the peer being gone unless the status says otherwise.
 core::error ucx_failure(const std::string& what, ucs_status_t status);
 
+/// A worker: what endpoints are made on and messages arrive at. Used by one thread.
+class ucx_worker {
+public:
+  static core::result<std::unique_ptr<ucx_worker>> open(lane which, ucp_context_h context);
+  ~ucx_worker();
+  ucx_worker(const ucx_worker&) = delete;
+  ucx_worker& operator=(const ucx_worker&) = delete;
+
+  ucp_worker_h handle() const { return worker_; }
+  /// Readable when the armed worker has something to do.
+  int event_fd() const { return event_fd_; }
+  const std::vector<std::byte>& address() const { return address_; }
+
+private:
+  ucx_worker() = default;
+
+  ucp_worker_h worker_ = nullptr;
+  int event_fd_ = -1;
+  std::vector<std::byte> address_;
+};
+
+/// The context, which registered memory belongs to.
 class ucx_context {
 public:
   /// `transports` empty: UCX chooses. Errors: unsupported, naming the lane and the setting.
@@ -29,21 +51,12 @@ public:
   ucx_context(const ucx_context&) = delete;
   ucx_context& operator=(const ucx_context&) = delete;
 
-  ucp_context_h context() const { return context_; }
-  ucp_worker_h worker() const { return worker_; }
-  /// Readable when the armed worker has something to do.
-  int event_fd() const { return event_fd_; }
-  const std::vector<std::byte>& address() const { return address_; }
-  /// Before the memory registered with the context is released; the context itself goes last.
-  void destroy_worker();
+  ucp_context_h handle() const { return context_; }
 
 private:
-  ucx_context() = default;
+  explicit ucx_context(ucp_context_h context) : context_{context} {}
 
-  ucp_context_h context_ = nullptr;
-  ucp_worker_h worker_ = nullptr;
-  int event_fd_ = -1;
-  std::vector<std::byte> address_;
+  ucp_context_h context_;
 };
 
 } // namespace dualpath::net

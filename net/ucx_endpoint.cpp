@@ -1,8 +1,10 @@
-#include "net/ucx_endpoint.hpp"
-
-#include "net/ucx_context.hpp"
+#include "net/ucx_endpoint_chunk.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace dualpath::net {
@@ -26,20 +28,20 @@ struct ucx_endpoint::flush {
   std::vector<ucx_job*> jobs;
 };
 
-ucx_endpoint::ucx_endpoint(ucx_endpoint_owner& owner, ucp_worker_h worker, const ucx_endpoint_limits& limits,
-                           lane which, std::shared_ptr<ucx_peer> peer, std::uint64_t generation)
-    : owner_{owner},
-      worker_{worker},
-      limits_{limits},
-      lane_{which},
-      peer_{std::move(peer)},
-      generation_{generation} {}
+ucx_endpoint::ucx_endpoint(ucx_endpoint_owner& owner, const ucx_endpoint_limits& limits, lane which,
+                           std::shared_ptr<ucx_peer> peer, std::uint64_t generation)
+    : owner_{owner}, limits_{limits}, lane_{which}, peer_{std::move(peer)}, generation_{generation} {}
 
 ucx_endpoint::~ucx_endpoint() {
-  for (auto& [region, key] : keys_) ucp_rkey_destroy(key.first);
+  for (auto& [region, access] : access_) {
+    if (access.key != nullptr) ucp_rkey_destroy(access.key);
+  }
 }
 
-core::result<void> ucx_endpoint::open(const wire::bytes& address) {
+core::result<void> ucx_endpoint::open(ucp_worker_h worker, std::unique_ptr<ucx_worker> own_worker,
+                                      const wire::bytes& address, core::instant now) {
+  own_worker_ = std::move(own_worker);
+  opened_at_ = now;
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
                       | UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -47,7 +49,7 @@ core::result<void> ucx_endpoint::open(const wire::bytes& address) {
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = on_error;
   params.err_handler.arg = this;
-  if (auto status = ucp_ep_create(worker_, &params, &ep_); status != UCS_OK) {
+  if (auto status = ucp_ep_create(worker, &params, &ep_); status != UCS_OK) {
     ep_ = nullptr;
     break_status_ = status;
     return ucx_failure(std::string{"no connection to "} + peer_->name() + " on lane " + to_string(lane_),
@@ -91,7 +93,7 @@ bool ucx_endpoint::pump() {
     job.started = true;
     if (!issue(job)) break;
     queue_.pop_front();
-    if (job.needs_flush && !job.failure) unflushed_.push_back(&job);
+    if (job.needs_flush && !job.flushed && !job.failure) unflushed_.push_back(&job);
     settle(job);
   }
   if (!unflushed_.empty() && flushes_ < max_flushes) start_flush();
@@ -105,11 +107,43 @@ bool ucx_endpoint::issue(ucx_job& job) {
     issue_send(job);
     return true;
   }
-  auto key = key_of(job);
-  if (!key) {
-    job.failure = key.error();
-    return true;
+  auto& access = access_of(job);
+  if (access.how != reach::native) {
+    job.flushed = true; // by other means
+    if (!job.local->host_accessible()) {
+      job.failure =
+          core::error{core::errc::unsupported, "GPU memory cannot be moved to " + peer_->name() + " on lane "
+                                                   + to_string(lane_) + ": it takes an RDMA network"};
+      return true;
+    }
   }
+  switch (access.how) {
+  case reach::mapped:
+    return issue_mapped(job, access.mapped);
+  case reach::native:
+    return issue_native(job, access.key);
+  case reach::messages:
+    return issue_messages(job);
+  }
+  return true;
+}
+
+bool ucx_endpoint::issue_mapped(ucx_job& job, std::byte* remote) {
+  auto local = job.local->bytes().data();
+  while (!job.cursor.at_end()) {
+    auto next = job.cursor.next();
+    if (job.what == ucx_job::kind::put) {
+      std::memcpy(remote + next.remote_offset, local + next.local_offset, next.bytes);
+    } else {
+      std::memcpy(local + next.local_offset, remote + next.remote_offset, next.bytes);
+    }
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  job.issued = true;
+  return true;
+}
+
+bool ucx_endpoint::issue_native(ucx_job& job, ucp_rkey_h key) {
   auto param = callback_param(on_operation, &job);
   param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
   param.memh = job.local_handle;
@@ -119,8 +153,8 @@ bool ucx_endpoint::issue(ucx_job& job) {
     auto next = job.cursor.next();
     auto remote = job.remote->base + next.remote_offset;
     started(job, job.what == ucx_job::kind::put
-                     ? ucp_put_nbx(ep_, base + next.local_offset, next.bytes, remote, *key, &param)
-                     : ucp_get_nbx(ep_, base + next.local_offset, next.bytes, remote, *key, &param));
+                     ? ucp_put_nbx(ep_, base + next.local_offset, next.bytes, remote, key, &param)
+                     : ucp_get_nbx(ep_, base + next.local_offset, next.bytes, remote, key, &param));
   }
   job.issued = true;
   return true;
@@ -132,21 +166,45 @@ void ucx_endpoint::issue_send(ucx_job& job) {
   param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
   job.issued = true;
-  started(job, ucp_am_send_nbx(ep_, job.message_id, job.header.data(), job.header.size(), job.payload.data(),
-                               job.payload.size(), &param));
+  auto payload = job.borrowed.empty() ? wire::view{job.payload} : job.borrowed;
+  started(job, ucp_am_send_nbx(ep_, job.message_id, job.header.data(), job.header.size(), payload.data(),
+                               payload.size(), &param));
 }
 
-core::result<ucp_rkey_h> ucx_endpoint::key_of(const ucx_job& job) {
-  auto found = keys_.find(job.remote.get());
-  if (found != keys_.end()) return found->second.first;
+const ucx_endpoint::remote_access& ucx_endpoint::access_of(const ucx_job& job) {
+  auto found = access_.find(job.remote.get());
+  if (found != access_.end()) return found->second;
+  remote_access access{reach::messages, nullptr, nullptr, job.remote};
   auto& packed = job.remote->keys[static_cast<std::size_t>(lane_)];
-  ucp_rkey_h key = nullptr;
-  if (auto status = ucp_ep_rkey_unpack(ep_, packed.data(), &key); status != UCS_OK) {
-    return ucx_failure("cannot reach the memory of " + peer_->name() + " on lane " + to_string(lane_),
-                       status);
+  if (ucp_ep_rkey_unpack(ep_, packed.data(), &access.key) == UCS_OK) {
+    void* mapped = nullptr;
+    if (ucp_rkey_ptr(access.key, job.remote->base, &mapped) == UCS_OK) {
+      access.how = reach::mapped;
+      access.mapped = static_cast<std::byte*>(mapped);
+    } else if (network_has_puts()) {
+      access.how = reach::native;
+    }
+  } else {
+    access.key = nullptr;
   }
-  keys_.emplace(job.remote.get(), std::pair{key, job.remote});
-  return key;
+  return access_.emplace(job.remote.get(), std::move(access)).first->second;
+}
+
+/// Whether the network itself does puts and gets. UCX 1.13 tells which transports an endpoint uses only in
+/// print.
+bool ucx_endpoint::network_has_puts() {
+  if (network_has_puts_ < 0) {
+    char* text = nullptr;
+    std::size_t size = 0;
+    auto stream = open_memstream(&text, &size);
+    if (stream == nullptr) return false;
+    ucp_ep_print_info(ep_, stream);
+    std::fclose(stream);
+    std::string_view info{text, size};
+    network_has_puts_ = info.find(":rc_") != info.npos || info.find(":dc_") != info.npos;
+    std::free(text);
+  }
+  return network_has_puts_ != 0;
 }
 
 void ucx_endpoint::start_flush() {
@@ -277,12 +335,19 @@ void ucx_endpoint::close(const core::error& why, core::instant now) {
   for (auto& job : jobs_) {
     if (!job->failure) job->failure = why;
   }
+  // Answers that come now find no chunk and touch nothing.
+  std::vector<chunk*> unanswered;
+  for (auto& [number, waiting] : chunks_) unanswered.push_back(waiting.get());
   if (ep_ != nullptr) {
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     auto request = ucp_ep_close_nbx(ep_, &param);
     if (UCS_PTR_IS_PTR(request)) close_request_ = request;
+  }
+  for (auto waiting : unanswered) {
+    waiting->answered = true;
+    settle_chunk(*waiting);
   }
   for (auto i = jobs_.size(); i-- > 0;) {
     if (i < jobs_.size()) settle(*jobs_[i]);
@@ -327,7 +392,8 @@ bool ucx_endpoint::reap(core::instant now) {
       owner_.report(*job, *job->failure);
     }
   }
-  return jobs_.empty() && outstanding_ == 0 && close_request_ == nullptr;
+  bool settled = own_worker_ == nullptr || now >= settled_at();
+  return jobs_.empty() && outstanding_ == 0 && close_request_ == nullptr && settled;
 }
 
 } // namespace dualpath::net

@@ -4,6 +4,7 @@
 // memory after it has settled. All calls on the lane's thread.
 #pragma once
 
+#include "net/ucx_context.hpp"
 #include "net/ucx_job.hpp"
 
 #include <deque>
@@ -23,12 +24,20 @@ public:
   virtual void wants_pump(ucx_endpoint& endpoint) = 0;
   /// UCX gave up on the endpoint: close it soon, outside UCX callbacks.
   virtual void broke(ucx_endpoint& endpoint) = 0;
+  /// Of this process.
+  virtual std::uint64_t own_instance() const = 0;
+  /// A number no other copy of this lane has.
+  virtual std::uint64_t next_chunk() = 0;
 };
 
 struct ucx_endpoint_limits {
-  std::uint32_t window_operations = 128;                ///< in flight at once
-  std::uint64_t max_operation_bytes = 4ULL << 20;       ///< longer pieces are cut
-  std::uint64_t pump_bytes = 16ULL << 20;               ///< issued before the lane looks at anything else
+  std::uint32_t window_operations = 128;          ///< in flight at once
+  std::uint64_t max_operation_bytes = 4ULL << 20; ///< longer pieces are cut
+  std::uint32_t window_chunks = 16;               ///< in flight at once, where messages carry the bytes
+  std::uint64_t chunk_bytes = 256ULL << 10;
+  std::uint64_t pump_bytes = 16ULL << 20; ///< issued before the lane looks at anything else
+  /// UCX 1.13 over TCP aborts the process whose peer disappears while it is connecting back.
+  core::duration settling = std::chrono::milliseconds{200};
   core::duration fence_grace = std::chrono::seconds{2}; ///< for operations that UCX lost when its peer died
 };
 
@@ -36,14 +45,16 @@ class ucx_endpoint {
 public:
   enum class state : std::uint8_t { connecting, ready, closing };
 
-  ucx_endpoint(ucx_endpoint_owner& owner, ucp_worker_h worker, const ucx_endpoint_limits& limits, lane which,
+  ucx_endpoint(ucx_endpoint_owner& owner, const ucx_endpoint_limits& limits, lane which,
                std::shared_ptr<ucx_peer> peer, std::uint64_t generation);
   ~ucx_endpoint();
   ucx_endpoint(const ucx_endpoint&) = delete;
   ucx_endpoint& operator=(const ucx_endpoint&) = delete;
 
-  /// Errors: disconnected.
-  core::result<void> open(const wire::bytes& address);
+  /// `own_worker`: a worker that only this endpoint uses, or null where `worker` is shared. Errors:
+  /// disconnected.
+  core::result<void> open(ucp_worker_h worker, std::unique_ptr<ucx_worker> own_worker,
+                          const wire::bytes& address, core::instant now);
   /// Takes a job; it is issued once the endpoint is ready, an internal one at once.
   void add(std::unique_ptr<ucx_job> job);
   /// The handshake is done.
@@ -60,12 +71,20 @@ public:
   /// After close(): true once nothing is left and the endpoint may be deleted.
   bool reap(core::instant now);
 
+  /// The peer has done, or refused, a chunk of a put.
+  void put_done(const wire::copy_reply& reply);
+  /// The bytes of a chunk of a get.
+  void get_data(const wire::copy_reply& reply, wire::view bytes);
+
   state status() const { return state_; }
   const std::shared_ptr<ucx_peer>& peer() const { return peer_; }
   std::uint64_t generation() const { return generation_; }
+  const ucx_worker* own_worker() const { return own_worker_.get(); }
   bool idle() const { return jobs_.empty(); }
   /// After close(): some job still waits for its fence.
   bool unsettled() const { return unreported_ != 0; }
+  /// Until when the worker must stay, for the sake of a peer that is still connecting to it.
+  core::instant settled_at() const { return opened_at_ + limits_.settling; }
   /// Why UCX gave up.
   ucs_status_t break_status() const { return break_status_; }
 
@@ -82,9 +101,28 @@ public:
 private:
   struct flush;
 
+  struct chunk;
+  /// How a region of the peer is reached: through a mapping of the same memory, by the network's own puts and
+  /// gets, or by messages. UCX's emulation of the last is not used: it aborts the target when the initiator
+  /// has died.
+  enum class reach : std::uint8_t { mapped, native, messages };
+  struct remote_access {
+    reach how;
+    ucp_rkey_h key;
+    std::byte* mapped; ///< the region's base here
+    std::shared_ptr<const ucx_remote_region> region;
+  };
+
   bool issue(ucx_job& job);
+  bool issue_native(ucx_job& job, ucp_rkey_h key);
+  bool issue_mapped(ucx_job& job, std::byte* remote);
+  bool issue_messages(ucx_job& job);
+  void send_chunk(ucx_job& job);
+  chunk* find_chunk(std::uint64_t number);
+  void settle_chunk(chunk& which);
+  bool network_has_puts();
   void issue_send(ucx_job& job);
-  core::result<ucp_rkey_h> key_of(const ucx_job& job);
+  const remote_access& access_of(const ucx_job& job);
   void start_flush();
   void started(ucx_job& job, ucs_status_ptr_t request);
   void failed(ucx_job& job, ucs_status_t status);
@@ -94,28 +132,29 @@ private:
   void drop_queued(const ucx_job& job);
 
   static void on_operation(void* request, ucs_status_t status, void* job);
+  static void on_chunk_sent(void* request, ucs_status_t status, void* chunk);
   static void on_flushed(void* request, ucs_status_t status, void* record);
   static void on_error(void* endpoint, ucp_ep_h, ucs_status_t status);
 
   ucx_endpoint_owner& owner_;
-  ucp_worker_h worker_;
   const ucx_endpoint_limits& limits_;
   lane lane_;
   std::shared_ptr<ucx_peer> peer_;
   std::uint64_t generation_;
   state state_ = state::connecting;
+  std::unique_ptr<ucx_worker> own_worker_; ///< outlives every handle below
   ucp_ep_h ep_ = nullptr;
   void* close_request_ = nullptr;
-  core::instant fence_until_ = no_deadline;
+  core::instant opened_at_{0}, fence_until_ = no_deadline;
   ucs_status_t break_status_ = UCS_OK;
   std::vector<std::unique_ptr<ucx_job>> jobs_; ///< every job that has not ended, or that UCX still holds
   std::size_t unreported_ = 0;
   std::deque<ucx_job*> queue_;      ///< not wholly issued, first come first served
   std::vector<ucx_job*> unflushed_; ///< issued, not covered by a flush
   std::uint32_t outstanding_ = 0, flushes_ = 0;
-  std::unordered_map<const ucx_remote_region*,
-                     std::pair<ucp_rkey_h, std::shared_ptr<const ucx_remote_region>>>
-      keys_;
+  std::unordered_map<const ucx_remote_region*, remote_access> access_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<chunk>> chunks_;
+  int network_has_puts_ = -1; ///< not known yet
 };
 
 } // namespace dualpath::net

@@ -123,6 +123,9 @@ private:
 
   const wire::address& own_address() const override { return own_; }
   core::result<std::shared_ptr<ucx_peer>> accept(lane on, const wire::hello& hello) override;
+  std::shared_ptr<ucx_region> find_memory(std::uint64_t base, std::uint64_t size) const override {
+    return regions_.find(base, size);
+  }
   std::shared_ptr<ucx_peer> find_peer(std::uint64_t instance) const override {
     return peers_.find_instance(instance);
   }
@@ -163,7 +166,7 @@ core::result<void> ucx_fabric::open() {
     auto opened = ucx_lane::open(static_cast<lane>(i), std::move(lane_options), *options_.clock, *this);
     if (!opened) return opened.error();
     lanes_[i] = std::move(*opened);
-    own_.lanes[i] = lanes_[i]->context().address();
+    own_.lanes[i] = lanes_[i]->address();
   }
   for (auto& each : lanes_) each->start();
   return {};
@@ -232,7 +235,7 @@ core::result<std::shared_ptr<ucx_peer>> ucx_fabric::accept(lane on, const wire::
 
 ucx_contexts ucx_fabric::contexts() const {
   ucx_contexts out{};
-  for (std::size_t i = 0; i < lane_count; ++i) out[i] = lanes_[i]->context().context();
+  for (std::size_t i = 0; i < lane_count; ++i) out[i] = lanes_[i]->context();
   return out;
 }
 
@@ -333,7 +336,7 @@ void ucx_fabric::send(peer_id id, lane on, message m, core::instant deadline, do
     job->failure = invalid("a message of " + std::to_string(m.payload.size()) + " bytes is over the limit of "
                            + std::to_string(options_.max_message_bytes) + ": put it into a memory region");
   } else {
-    job->message_id = ucx_message_id;
+    job->message_id = static_cast<unsigned>(letter_kind::message);
     job->header = wire::encode(
         wire::message_header{options_.self.instance, job->peer->who.instance, m.kind, m.payload.size()});
     job->payload = std::move(m.payload);

@@ -40,8 +40,18 @@ struct ucx_remote_region {
   std::array<wire::bytes, lane_count> keys;
 };
 
-/// Active message ids: what a lane tells another, and what callers do.
-inline constexpr unsigned ucx_message_id = 4;
+/// Active message ids: what lanes tell each other.
+enum class letter_kind : std::uint8_t {
+  hello = 1,
+  hello_reply,
+  bye,
+  message,
+  put_data,
+  put_done,
+  get_request,
+  get_data
+};
+inline constexpr std::size_t letter_kinds = 8;
 
 class ucx_endpoint;
 
@@ -64,6 +74,7 @@ struct ucx_job {
 
   unsigned message_id = 0; ///< of the active message
   wire::bytes header, payload;
+  std::span<const std::byte> borrowed; ///< of `local`, in place of the payload
 
   // Owned by the endpoint that carries it.
   ucx_endpoint* endpoint = nullptr;

@@ -1,6 +1,5 @@
 #include "net/ucx_lane.hpp"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -25,12 +24,17 @@ core::result<std::unique_ptr<ucx_lane>> ucx_lane::open(lane which, ucx_lane_opti
   auto context = ucx_context::open(which, out->options_.transports, out->options_.settings);
   if (!context) return context.error();
   out->context_ = std::move(*context);
+  for (auto worker : {&ucx_lane::worker_, &ucx_lane::outgoing_}) {
+    auto made = ucx_worker::open(which, out->context_->handle());
+    if (!made) return made.error();
+    (*out).*worker = std::move(*made);
+    out->register_letters(((*out).*worker)->handle());
+  }
   out->wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (out->wake_fd_ < 0) {
     return core::error{core::errc::unsupported,
                        "no event descriptor for a lane's thread: raise the limit of open files"};
   }
-  out->register_letters();
   return out;
 }
 
@@ -71,6 +75,7 @@ void ucx_lane::run() {
     busy |= pump_endpoints();
     busy |= progress();
     busy |= read_letters();
+    busy |= send_answers();
     busy |= retire_broken();
     if (std::exchange(untidy_, false) || !corpses_.empty()) reap(now);
     if (stopping_) step_stop();
@@ -81,7 +86,8 @@ void ucx_lane::run() {
     }
   }
   corpses_.clear(); // their keys belong to the worker
-  context_->destroy_worker();
+  outgoing_.reset();
+  worker_.reset();
 }
 
 bool ucx_lane::drain() { return take_commands(); }
@@ -114,7 +120,7 @@ void ucx_lane::add_job(std::unique_ptr<ucx_job> job) {
   }
   auto endpoint = slot_of(*peer).endpoint.get();
   if (endpoint == nullptr) {
-    auto opened = open_endpoint(peer, true);
+    auto opened = open_endpoint(peer, nullptr);
     if (!opened) return host_.report(lane_, *job, opened.error());
     endpoint = *opened;
   }
@@ -132,10 +138,26 @@ bool ucx_lane::pump_endpoints() {
   return true;
 }
 
+template <class Visit>
+void ucx_lane::for_each_worker(Visit visit) {
+  visit(*worker_);
+  visit(*outgoing_);
+  auto visit_own = [&](auto& endpoint) {
+    if (endpoint && endpoint->own_worker() != nullptr) visit(*endpoint->own_worker());
+  };
+  for (auto& place : slots_) visit_own(place.endpoint);
+  for (auto& courier : couriers_) visit_own(courier);
+  for (auto& corpse : corpses_) visit_own(corpse);
+}
+
 bool ucx_lane::progress() {
-  int count = 0;
-  while (count < progress_batch && ucp_worker_progress(context_->worker()) != 0) ++count;
-  return count != 0;
+  bool any = false;
+  for_each_worker([&](const ucx_worker& worker) {
+    int count = 0;
+    while (count < progress_batch && ucp_worker_progress(worker.handle()) != 0) ++count;
+    any |= count != 0;
+  });
+  return any;
 }
 
 bool ucx_lane::retire_broken() {
@@ -215,15 +237,13 @@ void ucx_lane::stop() {
 
 void ucx_lane::step_stop() {
   reap(clock_.now());
-  for (auto& courier : std::exchange(couriers_, {})) {
-    courier->close(closed_error(), clock_.now());
-    corpses_.push_back(std::move(courier));
-  }
+  while (!couriers_.empty()) retire(*couriers_.back(), closed_error());
   bool leaving =
       std::any_of(slots_.begin(), slots_.end(), [](auto& place) { return place.endpoint != nullptr; });
   bool unsettled =
       std::any_of(corpses_.begin(), corpses_.end(), [](auto& corpse) { return corpse->unsettled(); });
-  finished_ = !leaving && !unsettled;
+  finished_ = !leaving && !unsettled && clock_.now() >= settle_until_;
+  if (!leaving && !unsettled) set_deadline(settle_until_);
 }
 
 void ucx_lane::sleep() {
@@ -233,12 +253,18 @@ void ucx_lane::sleep() {
     std::lock_guard lock{mutex_};
     if (!commands_.empty()) return awake();
   }
-  if (finished_ || ucp_worker_arm(context_->worker()) == UCS_ERR_BUSY) return awake();
-  if (ucp_worker_progress(context_->worker()) != 0 || !letters_.empty() || !broken_.empty()
-      || !to_pump_.empty()) {
-    return awake();
-  }
-  pollfd descriptors[] = {{context_->event_fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+  bool busy = finished_;
+  descriptors_.assign(1, {wake_fd_, POLLIN, 0});
+  for_each_worker([&](const ucx_worker& worker) {
+    if (busy || ucp_worker_arm(worker.handle()) == UCS_ERR_BUSY) {
+      busy = true;
+    } else {
+      descriptors_.push_back({worker.event_fd(), POLLIN, 0});
+    }
+  });
+  if (busy) return awake();
+  for_each_worker([&](const ucx_worker& worker) { busy |= ucp_worker_progress(worker.handle()) != 0; });
+  if (busy || !letters_.empty() || !answers_.empty() || !broken_.empty() || !to_pump_.empty()) return awake();
   auto left = no_deadline;
   if (next_deadline_ != no_deadline) left = std::max(core::duration{0}, next_deadline_ - clock_.now());
   // UCX raises no event for what it still has to discard of a closed endpoint.
@@ -246,10 +272,10 @@ void ucx_lane::sleep() {
     left = std::min(left, discard_poll);
   }
   timespec wait{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
-  ppoll(descriptors, 2, left == no_deadline ? nullptr : &wait, nullptr);
+  ppoll(descriptors_.data(), descriptors_.size(), left == no_deadline ? nullptr : &wait, nullptr);
   awake();
   wake_ups_.fetch_add(1, std::memory_order_relaxed);
-  if ((descriptors[1].revents & POLLIN) != 0) {
+  if ((descriptors_[0].revents & POLLIN) != 0) {
     std::uint64_t count;
     [[maybe_unused]] auto got = ::read(wake_fd_, &count, sizeof count);
   }
@@ -265,7 +291,7 @@ void ucx_lane::connect(const std::shared_ptr<ucx_peer>& peer, core::instant dead
   }
   auto endpoint = place.endpoint.get();
   if (endpoint == nullptr) {
-    auto opened = open_endpoint(peer, true);
+    auto opened = open_endpoint(peer, nullptr);
     if (!opened) return on_done(opened.error());
     endpoint = *opened;
   }
@@ -302,21 +328,47 @@ ucx_lane::slot& ucx_lane::slot_of(const ucx_peer& peer) {
   return slots_[peer.id.value];
 }
 
-core::result<ucx_endpoint*> ucx_lane::open_endpoint(const std::shared_ptr<ucx_peer>& peer, bool say_hello) {
+/// `answered` is the hello that the endpoint answers; without one, it says hello itself.
+core::result<ucx_endpoint*> ucx_lane::open_endpoint(const std::shared_ptr<ucx_peer>& peer,
+                                                    const wire::hello* answered) {
   auto& place = slot_of(*peer);
-  auto endpoint = std::make_unique<ucx_endpoint>(static_cast<ucx_endpoint_owner&>(*this), context_->worker(),
-                                                 options_.limits, lane_, peer, ++place.generation);
-  if (auto opened = endpoint->open(peer->addresses[static_cast<std::size_t>(lane_)]); !opened)
-    return opened.error();
-  place.endpoint = std::move(endpoint);
+  auto& address = answered ? answered->reply_to : peer->addresses[static_cast<std::size_t>(lane_)];
+  auto made = make_endpoint(peer, ++place.generation, address, answered ? worker_.get() : outgoing_.get());
+  if (!made) return made.error();
+  place.endpoint = std::move(*made);
   auto& out = *place.endpoint;
-  if (say_hello) {
-    wire::hello hello{host_.own_address(), peer->who.instance, out.generation()};
+  if (answered == nullptr) {
+    auto own = out.own_worker();
+    wire::hello hello{host_.own_address(), peer->who.instance, out.generation(),
+                      (own ? own : outgoing_.get())->address()};
     send_internal(out, letter_kind::hello, wire::encode(hello), false, no_deadline);
   } else {
     out.become_ready();
   }
   return &out;
+}
+
+core::result<std::unique_ptr<ucx_endpoint>> ucx_lane::make_endpoint(const std::shared_ptr<ucx_peer>& peer,
+                                                                    std::uint64_t generation,
+                                                                    const wire::bytes& address,
+                                                                    const ucx_worker* share) {
+  // The two shared workers meet different workers: published ones and those that say hello.
+  std::string key{reinterpret_cast<const char*>(address.data()), address.size()};
+  bool first = share != nullptr && met_.insert(std::move(key)).second;
+  auto worker = share != nullptr ? share->handle() : nullptr;
+  std::unique_ptr<ucx_worker> own;
+  if (!first) {
+    auto opened = ucx_worker::open(lane_, context_->handle());
+    if (!opened) return opened.error();
+    own = std::move(*opened);
+    worker = own->handle();
+    register_letters(worker);
+  }
+  auto endpoint = std::make_unique<ucx_endpoint>(static_cast<ucx_endpoint_owner&>(*this), options_.limits,
+                                                 lane_, peer, generation);
+  if (auto opened = endpoint->open(worker, std::move(own), address, clock_.now()); !opened)
+    return opened.error();
+  return endpoint;
 }
 
 void ucx_lane::retire(ucx_endpoint& endpoint, const core::error& why) {
@@ -334,6 +386,7 @@ void ucx_lane::retire(ucx_endpoint& endpoint, const core::error& why) {
   std::erase(to_pump_, &endpoint);
   std::erase(broken_, &endpoint);
   endpoint.close(why, clock_.now());
+  settle_until_ = std::max(settle_until_, endpoint.settled_at());
   set_deadline(endpoint.next_deadline());
   for (auto& waiting : std::exchange(endpoint.waiters, {})) waiting.on_done(why);
 }

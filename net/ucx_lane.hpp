@@ -7,11 +7,15 @@
 #include "net/ucx_context.hpp"
 #include "net/ucx_endpoint.hpp"
 
+#include <poll.h>
+
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -25,6 +29,8 @@ public:
   /// The peer that says hello. Errors: refused.
   virtual core::result<std::shared_ptr<ucx_peer>> accept(lane on, const wire::hello& hello) = 0;
   virtual std::shared_ptr<ucx_peer> find_peer(std::uint64_t instance) const = 0;
+  /// The registered region a peer names, if there still is one.
+  virtual std::shared_ptr<ucx_region> find_memory(std::uint64_t base, std::uint64_t size) const = 0;
   /// The handshake on the control lane is done.
   virtual void hands_shaken(ucx_peer& peer) = 0;
   /// The peer is gone: its control lane failed, or it said bye.
@@ -59,7 +65,9 @@ public:
   void stop();
   /// After stop(): ends, as closed, what was posted since. True if there was anything.
   bool drain();
-  const ucx_context& context() const { return *context_; }
+  ucp_context_h context() const { return context_->handle(); }
+  /// Where peers reach the lane.
+  const wire::bytes& address() const { return worker_->address(); }
   /// Times the thread slept and woke; for tests and diagnosis.
   std::uint64_t wake_ups() const { return wake_ups_; }
 
@@ -71,7 +79,6 @@ public:
 
 private:
   using command = std::variant<std::unique_ptr<ucx_job>, action>;
-  enum class letter_kind : std::uint8_t { hello = 1, hello_reply, bye, message = ucx_message_id };
   struct letter {
     letter_kind kind;
     wire::bytes header, data;
@@ -92,11 +99,18 @@ private:
   void check_deadlines(core::instant now);
   void reap(core::instant now);
   void step_stop();
+  template <class Visit>
+  void for_each_worker(Visit visit);
   void sleep();
   void enqueue(command c);
 
   slot& slot_of(const ucx_peer& peer);
-  core::result<ucx_endpoint*> open_endpoint(const std::shared_ptr<ucx_peer>& peer, bool say_hello);
+  core::result<ucx_endpoint*> open_endpoint(const std::shared_ptr<ucx_peer>& peer,
+                                            const wire::hello* answered);
+  core::result<std::unique_ptr<ucx_endpoint>> make_endpoint(const std::shared_ptr<ucx_peer>& peer,
+                                                            std::uint64_t generation,
+                                                            const wire::bytes& address,
+                                                            const ucx_worker* share);
   /// Closes the endpoint and fails its waiters.
   void retire(ucx_endpoint& endpoint, const core::error& why);
   void send_internal(ucx_endpoint& endpoint, letter_kind kind, wire::bytes data, bool flushed,
@@ -104,7 +118,7 @@ private:
   void set_deadline(core::instant deadline) { next_deadline_ = std::min(next_deadline_, deadline); }
 
   // The handshake (ucx_lane_wire.cpp).
-  void register_letters();
+  void register_letters(ucp_worker_h worker);
   bool read_letters();
   void on_hello(const letter& from);
   void on_hello_reply(const letter& from);
@@ -115,15 +129,35 @@ private:
   static ucs_status_t on_letter(void* box, const void* header, std::size_t header_bytes, void* data,
                                 std::size_t bytes, const ucp_am_recv_param_t* param);
 
+  // Puts and gets by messages, the target's side (ucx_lane_copies.cpp).
+  struct copy_answer {
+    wire::copy_request request;
+    std::shared_ptr<ucx_peer> peer;
+    std::string refusal; ///< empty: done
+    std::shared_ptr<ucx_region> memory;
+    bool get;
+    std::uint64_t total;
+  };
+  std::optional<copy_answer> check_copy(wire::view header) const;
+  void on_put_data(wire::view header, wire::view bytes);
+  void on_get_request(wire::view header);
+  void on_copy_reply(letter_kind kind, wire::view header, wire::view bytes);
+  bool send_answers();
+  void send_answer(copy_answer& answer);
+
   void report(ucx_job& job, core::result<void> outcome) override;
   void wants_pump(ucx_endpoint& endpoint) override;
   void broke(ucx_endpoint& endpoint) override;
+  std::uint64_t own_instance() const override { return host_.own_address().sender.who.instance; }
+  std::uint64_t next_chunk() override { return ++last_chunk_; }
 
   const lane lane_;
   const ucx_lane_options options_;
   core::clock& clock_;
   ucx_lane_host& host_;
   std::unique_ptr<ucx_context> context_;
+  std::unique_ptr<ucx_worker> worker_; ///< the published one: peers say hello to it, and are answered from it
+  std::unique_ptr<ucx_worker> outgoing_; ///< says hello to peers
   int wake_fd_ = -1;
   std::thread thread_;
 
@@ -138,14 +172,19 @@ private:
   std::vector<std::unique_ptr<ucx_endpoint>> couriers_; ///< carry one refusal each
   std::vector<std::unique_ptr<ucx_endpoint>> corpses_;  ///< closed, not yet let go by UCX
   std::vector<ucx_endpoint*> to_pump_, broken_;
+  std::unordered_set<std::string> met_; ///< addresses the shared worker has had an endpoint with
   struct letter_box {
     ucx_lane* lane;
     letter_kind kind;
   };
-  std::array<letter_box, 4> boxes_{};
+  std::array<letter_box, letter_kinds> boxes_{};
   std::vector<letter> letters_;
+  std::vector<copy_answer> answers_;
+  std::vector<pollfd> descriptors_;
+  std::uint64_t last_chunk_ = 0;
   core::instant next_deadline_ = no_deadline;
   core::instant last_busy_{0};
+  core::instant settle_until_{0}; ///< no worker goes before
   bool untidy_ = false, stopping_ = false, finished_ = false;
 };
 

@@ -18,19 +18,17 @@ wire::bytes copy_of(const void* from, std::size_t size) {
 
 } // namespace
 
-void ucx_lane::register_letters() {
-  constexpr letter_kind kinds[] = {letter_kind::hello, letter_kind::hello_reply, letter_kind::bye,
-                                   letter_kind::message};
+void ucx_lane::register_letters(ucp_worker_h worker) {
   for (std::size_t i = 0; i < boxes_.size(); ++i) {
-    boxes_[i] = {this, kinds[i]};
+    boxes_[i] = {this, static_cast<letter_kind>(i + 1)};
     ucp_am_handler_param_t param{};
     param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB
                        | UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
-    param.id = static_cast<unsigned>(kinds[i]);
+    param.id = static_cast<unsigned>(boxes_[i].kind);
     param.cb = on_letter;
     param.arg = &boxes_[i];
     param.flags = UCP_AM_FLAG_WHOLE_MSG;
-    ucp_worker_set_am_recv_handler(context_->worker(), &param);
+    ucp_worker_set_am_recv_handler(worker, &param);
   }
 }
 
@@ -39,7 +37,22 @@ ucs_status_t ucx_lane::on_letter(void* box, const void* header, std::size_t head
   auto& to = *static_cast<letter_box*>(box);
   // Nothing is sent by rendezvous here; whoever offers one is turned down.
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
-  to.lane->letters_.push_back({to.kind, copy_of(header, header_bytes), copy_of(data, bytes)});
+  wire::view head{static_cast<const std::byte*>(header), header_bytes};
+  wire::view body{static_cast<const std::byte*>(data), bytes};
+  switch (to.kind) {
+  case letter_kind::put_data:
+    to.lane->on_put_data(head, body);
+    break;
+  case letter_kind::get_request:
+    to.lane->on_get_request(head);
+    break;
+  case letter_kind::put_done:
+  case letter_kind::get_data:
+    to.lane->on_copy_reply(to.kind, head, body);
+    break;
+  default:
+    to.lane->letters_.push_back({to.kind, copy_of(header, header_bytes), copy_of(data, bytes)});
+  }
   return UCS_OK;
 }
 
@@ -78,7 +91,7 @@ void ucx_lane::on_hello(const letter& from) {
     endpoint = nullptr;
   }
   if (endpoint == nullptr) {
-    auto opened = open_endpoint(peer, false);
+    auto opened = open_endpoint(peer, &*hello);
     if (!opened) return;
     endpoint = *opened;
   }
@@ -148,11 +161,9 @@ void ucx_lane::turn_away(const wire::hello& hello, const std::string& refusal) {
   auto stranger = std::make_shared<ucx_peer>();
   stranger->id = peer_id{0};
   stranger->who = hello.sender.sender.who;
-  stranger->addresses = hello.sender.lanes;
-  auto courier = std::make_unique<ucx_endpoint>(static_cast<ucx_endpoint_owner&>(*this), context_->worker(),
-                                                options_.limits, lane_, stranger, 0);
-  if (!courier->open(stranger->addresses[static_cast<std::size_t>(lane_)])) return;
-  couriers_.push_back(std::move(courier));
+  auto courier = make_endpoint(stranger, 0, hello.reply_to, nullptr);
+  if (!courier) return;
+  couriers_.push_back(std::move(*courier));
   wire::hello_reply reply;
   reply.sender = host_.own_address().sender;
   reply.named_instance = hello.target_instance;

@@ -1,5 +1,6 @@
 #include "net/ucx_memory.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -51,6 +52,11 @@ core::result<std::shared_ptr<ucx_region>> ucx_region::attach(const ucx_contexts&
   }
   std::shared_ptr<ucx_region> region{new ucx_region{contexts}};
   region->bytes_ = bytes;
+  // Addresses of GPU memory are not mapped into the process.
+  auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  auto first = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
+  unsigned char resident = 0;
+  region->host_accessible_ = mincore(reinterpret_cast<void*>(first), page, &resident) == 0;
   if (auto handle = region->handle(lane::kv); !handle) return handle.error();
   return region;
 }

@@ -32,6 +32,8 @@ public:
   ucx_region& operator=(const ucx_region&) = delete;
 
   std::span<std::byte> bytes() const { return bytes_; }
+  /// False for the memory of a GPU, which only the network may touch.
+  bool host_accessible() const { return host_accessible_; }
   /// The region's handle on a lane, registering it there if it is not yet.
   core::result<ucp_mem_h> handle(lane which);
   /// What a peer's lane needs to reach the region.
@@ -42,6 +44,7 @@ private:
 
   ucx_contexts contexts_;
   std::span<std::byte> bytes_;
+  bool host_accessible_ = true;
   std::mutex mutex_;
   std::array<std::atomic<ucp_mem_h>, lane_count> handles_{};
 };

@@ -58,6 +58,15 @@ std::shared_ptr<ucx_region> ucx_regions::find(core::region_id id) const {
   return found == regions_.end() ? nullptr : found->second;
 }
 
+std::shared_ptr<ucx_region> ucx_regions::find(std::uint64_t base, std::uint64_t size) const {
+  std::lock_guard lock{mutex_};
+  for (auto& [id, region] : regions_) {
+    auto bytes = region->bytes();
+    if (reinterpret_cast<std::uintptr_t>(bytes.data()) == base && bytes.size() == size) return region;
+  }
+  return nullptr;
+}
+
 void ucx_regions::remove(core::region_id id) {
   std::shared_ptr<ucx_region> last; // unregistered outside the lock
   std::lock_guard lock{mutex_};

@@ -34,6 +34,8 @@ class ucx_regions {
 public:
   core::region_id add(std::shared_ptr<ucx_region> region);
   std::shared_ptr<ucx_region> find(core::region_id id) const;
+  /// As a peer names it.
+  std::shared_ptr<ucx_region> find(std::uint64_t base, std::uint64_t size) const;
   void remove(core::region_id id);
   void clear();
 

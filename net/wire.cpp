@@ -142,6 +142,9 @@ bytes encode(const hello& value) {
     write(root.initSender(), value.sender);
     root.setTargetInstance(value.target_instance);
     root.setGeneration(value.generation);
+    root.setReplyTo(as_data(value.reply_to));
+    auto sum = core::digest128(value.reply_to);
+    root.setReplyDigest(kj::arrayPtr(sum.data(), sum.size()));
   });
 }
 
@@ -183,6 +186,48 @@ bytes encode(const region& value) {
   });
 }
 
+bytes encode(const copy_request& value) {
+  return to_bytes<proto::CopyRequest>([&](proto::CopyRequest::Builder root) {
+    root.setSenderInstance(value.sender_instance);
+    root.setTargetInstance(value.target_instance);
+    root.setChunk(value.chunk);
+    root.setBase(value.base);
+    root.setSize(value.size);
+    auto rows = root.initRows(static_cast<unsigned>(value.rows.size()));
+    for (unsigned i = 0; i < rows.size(); ++i) {
+      rows[i].setOffset(value.rows[i].offset);
+      rows[i].setBytes(value.rows[i].bytes);
+    }
+  });
+}
+
+bytes encode(const copy_reply& value) {
+  return to_bytes<proto::CopyReply>([&](proto::CopyReply::Builder root) {
+    root.setSenderInstance(value.sender_instance);
+    root.setTargetInstance(value.target_instance);
+    root.setChunk(value.chunk);
+    root.setRefusal(value.refusal.c_str());
+  });
+}
+
+core::result<copy_request> decode_copy_request(view from) {
+  return from_bytes<proto::CopyRequest, copy_request>(
+      "copy request", from, [](proto::CopyRequest::Reader root) -> core::result<copy_request> {
+        copy_request out{root.getSenderInstance(), root.getTargetInstance(), root.getChunk(),
+                         root.getBase(),           root.getSize(),           {}};
+        for (auto row : root.getRows()) out.rows.push_back({row.getOffset(), row.getBytes()});
+        return out;
+      });
+}
+
+core::result<copy_reply> decode_copy_reply(view from) {
+  return from_bytes<proto::CopyReply, copy_reply>(
+      "copy reply", from, [](proto::CopyReply::Reader root) -> core::result<copy_reply> {
+        return copy_reply{root.getSenderInstance(), root.getTargetInstance(), root.getChunk(),
+                          root.getRefusal().cStr()};
+      });
+}
+
 core::result<address> decode_address(view from) {
   return from_bytes<proto::Address, address>("address", from,
                                              [](proto::Address::Reader root) -> core::result<address> {
@@ -199,6 +244,10 @@ core::result<hello> decode_hello(view from) {
     if (auto defect = read(root.getSender(), out.sender)) return malformed("hello", defect);
     out.target_instance = root.getTargetInstance();
     out.generation = root.getGeneration();
+    out.reply_to = copy_of(root.getReplyTo());
+    if (!matches(root.getReplyDigest(), core::digest128(out.reply_to))) {
+      return malformed("hello", "its digest does not match");
+    }
     return out;
   });
 }

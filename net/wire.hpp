@@ -36,6 +36,7 @@ struct hello {
   address sender;
   std::uint64_t target_instance = 0;
   std::uint64_t generation = 0;
+  bytes reply_to; ///< transport address of the endpoint's worker
 };
 
 struct hello_reply {
@@ -63,12 +64,32 @@ struct region {
   std::array<bytes, lane_count> keys;
 };
 
+struct row {
+  std::uint64_t offset = 0, bytes = 0;
+};
+
+/// A put or get by messages: rows of one region.
+struct copy_request {
+  std::uint64_t sender_instance = 0, target_instance = 0;
+  std::uint64_t chunk = 0; ///< names the answer
+  std::uint64_t base = 0, size = 0;
+  std::vector<row> rows;
+};
+
+struct copy_reply {
+  std::uint64_t sender_instance = 0, target_instance = 0;
+  std::uint64_t chunk = 0;
+  std::string refusal; ///< empty: done
+};
+
 bytes encode(const address& value);
 bytes encode(const hello& value);
 bytes encode(const hello_reply& value);
 bytes encode(const bye& value);
 bytes encode(const message_header& value);
 bytes encode(const region& value);
+bytes encode(const copy_request& value);
+bytes encode(const copy_reply& value);
 
 /// Errors: invalid_argument, naming the structure and the defect.
 core::result<address> decode_address(view from);
@@ -77,5 +98,7 @@ core::result<hello_reply> decode_hello_reply(view from);
 core::result<bye> decode_bye(view from);
 core::result<message_header> decode_message_header(view from);
 core::result<region> decode_region(view from);
+core::result<copy_request> decode_copy_request(view from);
+core::result<copy_reply> decode_copy_reply(view from);
 
 } // namespace dualpath::net::wire

@@ -31,6 +31,8 @@ struct Hello {
   sender @0 :Address;
   targetInstance @1 :UInt64;
   generation @2 :UInt64;       # of the sender's endpoint on this lane, counted from 1
+  replyTo @3 :Data;            # transport address of the endpoint's worker
+  replyDigest @4 :Data;
 }
 
 struct HelloReply {
@@ -62,4 +64,27 @@ struct Region {
   size @2 :UInt64;
   keys @3 :List(Data);         # one a lane
   digest @4 :Data;
+}
+
+# Puts and gets where the transport has none: rows of one registered region, carried by messages. The payload is the rows
+# one after another.
+struct Row {
+  offset @0 :UInt64;           # from the region's base
+  bytes @1 :UInt64;
+}
+
+struct CopyRequest {
+  senderInstance @0 :UInt64;
+  targetInstance @1 :UInt64;
+  chunk @2 :UInt64;            # names the answer
+  base @3 :UInt64;             # of the region
+  size @4 :UInt64;
+  rows @5 :List(Row);
+}
+
+struct CopyReply {
+  senderInstance @0 :UInt64;
+  targetInstance @1 :UInt64;
+  chunk @2 :UInt64;
+  refusal @3 :Text;            # empty: done
 }

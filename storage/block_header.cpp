@@ -15,7 +15,7 @@
 namespace dualpath::storage {
 namespace {
 
-constexpr std::uint64_t magic = 0x6b63'6f6c'6270'6475; // "udpblock" in memory
+constexpr std::uint64_t magic = 0x6874'6170'6c61'7564; // "dualpath" in memory
 constexpr std::uint32_t version = 1;
 constexpr std::size_t message_bytes = header_bytes - sizeof(checksum128);
 

@@ -2,6 +2,7 @@
 
 #include "storage/block_files.hpp"
 #include "storage/block_paths.hpp"
+#include "storage/bounded_store.hpp"
 #include "storage/buffer_check.hpp"
 #include "storage/store_folder.hpp"
 #include "storage/task.hpp"
@@ -388,8 +389,12 @@ core::result<std::unique_ptr<block_store>> open_file_store(file_store_options op
     return core::error{core::errc::io, std::string{"cannot make an eventfd for the block store ("}
                                            + std::strerror(errno)
                                            + "); raise the limit of open files (ulimit -n)"};
-  return std::unique_ptr<block_store>{std::make_unique<file_store>(std::move(options), std::move(*folder),
-                                                                   std::move(*ring), std::move(wake))};
+  auto capacity_bytes = options.capacity_bytes;
+  auto block_bytes = header_bytes + padded_bytes(options.layout.full_block_bytes());
+  auto store =
+      std::make_unique<file_store>(std::move(options), std::move(*folder), std::move(*ring), std::move(wake));
+  if (capacity_bytes != 0) return bound_store(std::move(store), block_bytes, capacity_bytes);
+  return std::unique_ptr<block_store>{std::move(store)};
 }
 
 } // namespace dualpath::storage

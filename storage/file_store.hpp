@@ -5,7 +5,8 @@
 //
 // A block that is torn by a power failure is caught by its checksum and is a miss, so nothing is synced
 // unless asked. Headers are trusted for nothing before they are verified; blocks of other models, layouts and
-// versions of the format are left alone. A store must not be closed, nor scan() be called, from a completion.
+// versions of the format are left alone. Closing waits for what the kernel has begun and completes the rest
+// with `closed`. A store must not be closed, nor scan() be called, from a completion.
 #pragma once
 
 #include "core/layout/block_key.hpp"
@@ -30,6 +31,9 @@ struct file_store_options {
   unsigned queue_depth = 64;
   durability keep = durability::process;
   bool direct_io = true; ///< where the file system has it
+  /// Disk space for this model's blocks, kept by giving up the least recently used; 0: no limit. See
+  /// bounded_store.hpp.
+  std::uint64_t capacity_bytes = 0;
 };
 
 /// Errors, each one sentence: invalid_argument (options), io (the directory), unsupported (io_uring).

@@ -46,7 +46,7 @@ std::shared_ptr<sim_shelf> make_sim_shelf();
 
 struct sim_store_options {
   std::uint64_t payload_bytes = 0;
-  core::clock* clock = nullptr;     ///< null: real time, on a thread of the store's own
+  core::clock* clock = nullptr;       ///< null: real time, on a thread of the store's own
   std::shared_ptr<sim_shelf> shelf{}; ///< null: one of its own
   sim_timing timing{};
   sim_faults faults{};

@@ -69,6 +69,11 @@ bool arbiter::round_robin::waiting(std::span<const std::uint64_t> head_bytes) co
                      [&](const entry& e) { return waits(head_bytes, e.lane); });
 }
 
+bool arbiter::round_robin::is_alone(lane_index lane, std::span<const std::uint64_t> head_bytes) const {
+  return std::none_of(entries_.begin(), entries_.end(),
+                      [&](const entry& e) { return e.lane != lane && waits(head_bytes, e.lane); });
+}
+
 std::optional<lane_index> arbiter::round_robin::pick(std::span<const std::uint64_t> head_bytes) {
   if (!waiting(head_bytes)) return std::nullopt;
   for (std::size_t passed = 0;; ++passed) {
@@ -76,6 +81,8 @@ std::optional<lane_index> arbiter::round_robin::pick(std::span<const std::uint64
     if (waits(head_bytes, e.lane) && e.credit_bytes > 0) {
       auto units = (head_bytes[e.lane] + weight_unit_bytes - 1) / weight_unit_bytes;
       e.credit_bytes -= static_cast<std::int64_t>(units * weight_unit_bytes);
+      // Debt is owed to lanes that wait; where none does, the network would have been idle.
+      if (is_alone(e.lane, head_bytes)) e.credit_bytes = std::max<std::int64_t>(e.credit_bytes, 0);
       return e.lane;
     }
     // A whole round found only debts.

@@ -1,9 +1,10 @@
 // Virtual-lane arbitration of InfiniBand as a plain object, to pace traffic classes on fabrics that have no
 // virtual lanes (spec §6): collectives get nearly all of the network, KV-cache the rest and whatever is idle.
 // Two tables of weighted round robin; the high one is served until it sent `high_limit` · 4096 bytes, then
-// the low one gets a turn. Differs from hardware where messages are longer than packets: what a lane sent
-// beyond its weight, and the low table beyond one packet of 4096 bytes, is made up for later, so that shares
-// do not depend on the size of messages. Not thread-safe.
+// the low one gets a turn.
+// Differs from hardware where messages are longer than packets: what a lane sent beyond its weight, the high
+// table beyond its limit and the low table beyond one packet of 4096 bytes is made up for later, so that
+// shares do not depend on the size of messages. Not thread-safe.
 #pragma once
 
 #include "core/result.hpp"
@@ -60,6 +61,7 @@ private:
       std::int64_t weight_bytes;
       std::int64_t credit_bytes = 0;
     };
+    bool is_alone(lane_index lane, std::span<const std::uint64_t> head_bytes) const;
     void advance();
     void skip_rounds(std::span<const std::uint64_t> head_bytes);
 

@@ -53,8 +53,8 @@ struct verdict {
   std::string sentence;          ///< the verdict and its figures
 };
 
-/// `gpu_flops`: operations per second a GPU reaches in prefill. It pays where the upper limit of the speedup
-/// is 1.05 or more.
+/// `gpu_flops` > 0: operations per second a GPU reaches in prefill. The cluster must pass check_shape. It
+/// pays where the upper limit of the speedup is 1.05 or more.
 verdict dual_path_pays(const model_shape& model, const turn_shape& turn, const cluster_shape& cluster,
                        double gpu_flops);
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace dualpath::kernels {
@@ -44,17 +45,7 @@ cpu_device::cpu_device(std::shared_ptr<const model_weights> weights, const cpu_o
             weights->config.vocabulary,
             weights->config.max_tokens},
       block_tokens_{options.block_tokens}, pool_{pool_for(options)},
-      forward_{std::move(weights), options.kv_dtype, options.block_tokens, best_kernels(), *pool_},
-      driver_{[this] { drive(); }} {}
-
-cpu_device::~cpu_device() {
-  {
-    std::lock_guard lock{mutex_};
-    stopping_ = true;
-  }
-  wake_.notify_one();
-  driver_.join();
-}
+      forward_{std::move(weights), options.kv_dtype, options.block_tokens, best_kernels(), *pool_} {}
 
 core::result<std::unique_ptr<device_memory>> cpu_device::allocate(std::uint64_t bytes) {
   if (bytes == 0) return core::error{core::errc::invalid_argument, "device memory of 0 bytes asked for"};
@@ -72,7 +63,7 @@ std::unique_ptr<forward_pass> cpu_device::begin(std::vector<batch_entry> entries
 
 void cpu_device::run_layers(forward_pass& pass, std::uint32_t first_layer, std::uint32_t layer_count,
                             std::vector<kv_view> views, done on_done) {
-  enqueue([this, &pass, first_layer, layer_count, views = std::move(views), on_done = std::move(on_done)](bool run) {
+  passes_.push([this, &pass, first_layer, layer_count, views = std::move(views), on_done = std::move(on_done)](bool run) {
     if (!run) return on_done(closed);
     on_done(forward_.run_layers(static_cast<cpu_pass&>(pass), first_layer, layer_count, views));
   });
@@ -91,41 +82,18 @@ core::result<std::vector<core::token_id>> cpu_device::sample_now(cpu_pass& pass)
 }
 
 void cpu_device::sample(forward_pass& pass, sampled on_done) {
-  enqueue([this, &pass, on_done = std::move(on_done)](bool run) {
+  passes_.push([this, &pass, on_done = std::move(on_done)](bool run) {
     if (!run) return on_done(closed);
     on_done(sample_now(static_cast<cpu_pass&>(pass)));
   });
 }
 
 void cpu_device::copy(std::vector<copy_op> copies, done on_done) {
-  enqueue([copies = std::move(copies), on_done = std::move(on_done)](bool run) {
+  copies_.push([copies = std::move(copies), on_done = std::move(on_done)](bool run) {
     if (!run) return on_done(closed);
     for (const auto& op : copies) std::memcpy(op.target, op.source, op.bytes);
     on_done({});
   });
-}
-
-void cpu_device::enqueue(operation next) {
-  {
-    std::lock_guard lock{mutex_};
-    operations_.push_back(std::move(next));
-  }
-  wake_.notify_one();
-}
-
-void cpu_device::drive() {
-  std::unique_lock lock{mutex_};
-  while (true) {
-    wake_.wait(lock, [this] { return stopping_ || !operations_.empty(); });
-    if (operations_.empty()) return;
-    auto next = std::move(operations_.front());
-    operations_.pop_front();
-    auto run = !stopping_;
-    lock.unlock();
-    next(run);
-    next = nullptr; // what the completion captured ends outside the lock
-    lock.lock();
-  }
 }
 
 core::result<std::unique_ptr<compute_device>> make_cpu_device(std::shared_ptr<const model_weights> weights,

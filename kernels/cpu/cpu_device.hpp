@@ -1,20 +1,18 @@
 // The CPU compute device: real transformer arithmetic in float32 over Layer Blocks in host memory. One driver thread
-// runs the queued operations in order and calls the completions; the loops inside are shared with a thread pool.
+// runs the forward passes in order, one more the copies, so that a transfer need not wait for a layer; each calls its
+// completions. The loops inside a layer are shared with a thread pool.
 #pragma once
 
 #include "core/result.hpp"
 #include "kernels/compute.hpp"
 #include "kernels/cpu/forward.hpp"
+#include "kernels/cpu/operation_queue.hpp"
 #include "kernels/cpu/thread_pool.hpp"
 #include "kernels/model/model_weights.hpp"
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
+#include <vector>
 
 namespace dualpath::kernels {
 
@@ -26,11 +24,10 @@ struct cpu_options {
   std::shared_ptr<thread_pool> pool; ///< shared by several devices of a process, or empty
 };
 
+/// Its end finishes the operations in progress; those behind them complete with `closed`.
 class cpu_device final : public compute_device {
 public:
   cpu_device(std::shared_ptr<const model_weights> weights, const cpu_options& options);
-  /// Finishes the operation in progress; those behind it complete with `closed`.
-  ~cpu_device() override;
 
   const model_info& model() const override { return info_; }
   std::uint32_t block_tokens() const override { return block_tokens_; }
@@ -43,22 +40,14 @@ public:
   double predicted_seconds(std::uint64_t, std::uint64_t) const override { return -1; }
 
 private:
-  /// Called with false when the device closes before its turn.
-  using operation = std::function<void(bool run)>;
-
-  void enqueue(operation next);
-  void drive();
   core::result<std::vector<core::token_id>> sample_now(cpu_pass& pass);
 
   model_info info_;
   std::uint32_t block_tokens_;
   std::shared_ptr<thread_pool> pool_;
   cpu_forward forward_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<operation> operations_;
-  bool stopping_ = false;
-  std::thread driver_;
+  operation_queue passes_; ///< last, so that their threads end before what they use
+  operation_queue copies_;
 };
 
 /// Fails for a block size of zero.

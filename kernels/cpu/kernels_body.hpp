@@ -12,6 +12,8 @@ constexpr std::uint32_t panel_columns = 32;
 /// Inputs of one step: 256 of them by 32 columns are 32 KiB, which stay in the first cache for all rows.
 constexpr std::uint32_t gemm_inputs_step = 256;
 
+constexpr std::size_t prefetch_floats = 512;
+
 template <int Rows>
 inline void gemm_tile(const gemm_args& args, const float* a, const float* b, std::uint32_t inputs, float* c,
                       const float* bias, bool first) {
@@ -29,6 +31,11 @@ inline void gemm_tile(const gemm_args& args, const float* a, const float* b, std
     for (int r = 0; r < Rows; ++r) {
       auto x = splat(a[r * stride + k]);
       for (int g = 0; g < tile_groups; ++g) sum[r][g] = fma(x, weight[g], sum[r][g]);
+    }
+    if constexpr (Rows <= 4) {
+      // Few rows wait for memory, and the processor's own prefetching stops at every page.
+      __builtin_prefetch(b + prefetch_floats);
+      __builtin_prefetch(b + prefetch_floats + 16);
     }
     b += panel_columns;
   }

@@ -98,6 +98,8 @@ void read_rope(config_reader& reader, model_config& config, const json& object) 
       config.rope_theta = theta->get<double>();
     }
   }
+  if (config.rope_theta < 1)
+    reader.fail("rope_theta is " + std::to_string(config.rope_theta) + ", less than 1");
   refuse_partial_rotary(reader, object);
 }
 

@@ -71,7 +71,10 @@ TEST_CASE("bad input is one sentence and exit code 2") {
   wrong({"trace", "stats", "/no/such.jsonl"}, "cannot open trace");
   wrong({"trace", "generate", "16K", "-"}, "there is no synthetic trace '16K'");
   wrong({"trace", "convert", "synthetic:32K", "/no/such/file"}, "cannot write");
-  wrong({"trace", "stats", "synthetic:32K", "--scale-tokens", "0"}, "--scale-tokens must be above 0");
+  wrong({"trace", "stats", "synthetic:32K", "--scale-tokens", "0"},
+        "the factor on the lengths of a trace must be above 0");
+  wrong({"trace", "stats", "synthetic:32K", "--scale-tokens", "1000"},
+        "scaled by 1000.0, the longest sequence");
   wrong({"plan", "--cluster", "2P0D"}, "--cluster: '2P0D' has no decode node");
   wrong({"plan", "--gpus-per-node", "0"}, "The number of GPUs per node");
   wrong({"plan", "--model", "deepseek"}, "--model: 'deepseek' is neither a folder nor a known model");

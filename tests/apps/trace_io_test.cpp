@@ -170,7 +170,7 @@ TEST_CASE("a bad trajectory is named by file, line and reason") {
   CHECK(error_of(round(R"({"append":1})")) == "t.jsonl:1: field 'generate' is missing");
   CHECK(error_of(round(R"({"generate":1})")) == "t.jsonl:1: field 'append' is missing");
   CHECK(error_of(round(R"({"apend":1,"generate":1})"))
-        == "t.jsonl:1: unknown field 'apend'; did you mean 'append'?");
+        == "t.jsonl:1: unknown field \"apend\"; did you mean 'append'?");
   CHECK(error_of(round(R"({"append":0,"generate":1})"))
         == "t.jsonl:1: the first round must append at least 1 token");
   CHECK(error_of(round(R"({"append":[1,4294967296],"generate":1})")).find("holds 4294967296")
@@ -184,7 +184,7 @@ TEST_CASE("a bad trajectory is named by file, line and reason") {
   CHECK(error_of(round(R"({"prompt":65,"hash_ids":[1],"hash_block":64,"generate":1})"))
         == "t.jsonl:1: 1 hash_ids of 64 tokens do not make a prompt of 65");
   auto fine = round(R"({"append":1,"generate":1})");
-  CHECK(error_of(fine + "\n" + fine) == "t.jsonl:2: session 'a' was on an earlier line");
+  CHECK(error_of(fine + "\n" + fine) == "t.jsonl:2: session \"a\" was on an earlier line");
   CHECK(error_of(R"({"rounds":[{"append":1,"generate":1}]})") == "t.jsonl:1: field 'session' is missing");
 }
 

@@ -24,6 +24,7 @@ TEST_CASE("a request goes through its stages with a new epoch at every hand-over
   auto decode = ledger.hand_over(request_id{1}, prefill->epoch, stage::decode, engine_id{9});
   REQUIRE(decode);
   CHECK(ledger.involving(engine_id{5}).empty());
+  CHECK(decode->epoch == decode_epoch(prefill->epoch));
   CHECK(ledger.close(request_id{1}, decode->epoch));
   CHECK(ledger.size() == 0);
 }
@@ -59,6 +60,16 @@ TEST_CASE("a waiting request belongs to no engine, not even to engine 0") {
   CHECK(ledger.owned_by(engine_id{0}).empty());
 }
 
+TEST_CASE("prefill and decode engine know the epoch of their hand-over before the ledger has heard of it") {
+  lease_ledger ledger;
+  auto opened = ledger.open(request_id{1})->epoch;
+  auto prefill = ledger.hand_over(request_id{1}, opened, stage::prefill, engine_id{5}, {engine_id{9}})->epoch;
+  auto decode = ledger.hand_over(request_id{1}, prefill, stage::decode, engine_id{9})->epoch;
+  CHECK(decode == decode_epoch(prefill));
+  CHECK(prefill_epoch(decode) == prefill);
+  CHECK(ledger.open(request_id{2})->epoch > decode);
+}
+
 TEST_CASE("a request is opened once, and unknown ones are not found") {
   lease_ledger ledger;
   auto epoch = ledger.open(request_id{1})->epoch;
@@ -80,6 +91,22 @@ struct known_request {
   engine_id owner;
   std::set<engine_id> participants;
 };
+
+void check_owners(const lease_ledger& ledger, const std::map<request_id, known_request>& known,
+                  std::uint32_t engines) {
+  std::size_t owned = 0, held = 0;
+  for (std::uint32_t e = 0; e < engines; ++e) {
+    owned += ledger.owned_by(engine_id{e}).size();
+    for (const auto& l : ledger.involving(engine_id{e})) {
+      const auto& of = known.at(l.request);
+      REQUIRE(of.open);
+      REQUIRE(
+          ((of.at != stage::waiting && of.owner == engine_id{e}) || of.participants.contains(engine_id{e})));
+    }
+  }
+  for (const auto& [request, of] : known) held += of.open && of.at != stage::waiting;
+  REQUIRE(owned == held);
+}
 
 } // namespace
 
@@ -130,18 +157,7 @@ TEST_CASE("lease ledger: one owner at any time, and no epoch but the last is eve
       // Strictly rising: no neighbour is as large as the one after it.
       REQUIRE(std::adjacent_find(k.epochs.begin(), k.epochs.end(), std::greater_equal<>{}) == k.epochs.end());
       for (auto e : k.epochs) REQUIRE(ledger.is_current(id, e) == (k.open && e == k.epochs.back()));
-      std::size_t owned = 0, held = 0;
-      for (std::uint32_t e = 0; e < engines; ++e) {
-        owned += ledger.owned_by(engine_id{e}).size();
-        for (const auto& l : ledger.involving(engine_id{e})) {
-          const auto& of = known.at(l.request);
-          REQUIRE(of.open);
-          REQUIRE(((of.at != stage::waiting && of.owner == engine_id{e})
-                   || of.participants.contains(engine_id{e})));
-        }
-      }
-      for (const auto& [request, of] : known) held += of.open && of.at != stage::waiting;
-      REQUIRE(owned == held);
+      check_owners(ledger, known, engines);
     }
   }
 }

@@ -43,8 +43,10 @@ TEST_CASE("a pair that does not fit is refused by name, on both sides") {
   const misfit misfits[] = {
       {"block size", [](identity& who) { who.layout.block_tokens = 32; }, "has block size 32, ours is 64"},
       {"layers", [](identity& who) { who.layout.layers = 5; }, "has layer count 5, ours is 4"},
-      {"token bytes", [](identity& who) { who.layout.token_bytes = 656; }, "has KV bytes per layer and token 656"},
-      {"model", [](identity& who) { who.model.bytes[0] = 9; }, "has model fingerprint 09000000000000000000000000000000"},
+      {"token bytes", [](identity& who) { who.layout.token_bytes = 656; },
+       "has KV bytes per layer and token 656"},
+      {"model", [](identity& who) { who.model.bytes[0] = 9; },
+       "has model fingerprint 09000000000000000000000000000000"},
   };
   auto& misfit = misfits[which];
   auto other = engine(3);
@@ -56,7 +58,8 @@ TEST_CASE("a pair that does not fit is refused by name, on both sides") {
   CHECK(tells(refused.error(), core::errc::refused, "peer engine 3"));
   CHECK(tells(refused.error(), core::errc::refused, misfit.text));
 
-  // An address that hides the difference gets as far as the peer, which refuses, and the answer names it again.
+  // An address that hides the difference gets as far as the peer, which refuses, and the answer names it
+  // again.
   auto forged = wire::decode_address(b->address());
   REQUIRE(forged);
   auto instance = forged->sender.who.instance;
@@ -175,7 +178,8 @@ TEST_CASE("a disconnect fails what is in flight, is told to the peer, and the pa
   constexpr unsigned count = 50;
   outcome<ending> ends;
   for (unsigned i = 0; i < count; ++i) {
-    pair.a->get(pair.from_a({{0, 0, 0, 0, 32 << 20, 1}}, i % 2 == 0 ? lane::kv : lane::collective), into(ends));
+    pair.a->get(pair.from_a({{0, 0, 0, 0, 32 << 20, 1}}, i % 2 == 0 ? lane::kv : lane::collective),
+                into(ends));
   }
   pair.a->disconnect(pair.b_at_a);
   unsigned failed = 0;
@@ -232,11 +236,13 @@ TEST_CASE("under random operations, disconnects and reconnects every completion 
   for (int step = 0; step < 400; ++step) {
     bool from_a = random() % 2 == 0;
     auto& at = from_a ? *pair.a : *pair.b;
-    auto pieces = std::vector<strided_piece>{{random() % 4096, 8192, random() % 4096, 8192, 1 + random() % 8192,
-                                              static_cast<std::uint32_t>(1 + random() % 300)}};
+    auto pieces =
+        std::vector<strided_piece>{{random() % 4096, 8192, random() % 4096, 8192, 1 + random() % 8192,
+                                    static_cast<std::uint32_t>(1 + random() % 300)}};
     auto t = from_a ? pair.from_a(pieces) : pair.from_b(pieces);
     t.lane = static_cast<lane>(random() % lane_count);
-    if (random() % 20 == 0) t.deadline = around.clock().now() + std::chrono::microseconds{1 + random() % 2000};
+    if (random() % 20 == 0)
+      t.deadline = around.clock().now() + std::chrono::microseconds{1 + random() % 2000};
     switch (random() % 12) {
     case 0:
       connects.emplace_back();
@@ -252,7 +258,8 @@ TEST_CASE("under random operations, disconnects and reconnects every completion 
       at.send(t.peer, t.lane, {1, random_bytes(random() % 9000, random)}, t.deadline, into(ends.back()));
       break;
     case 4:
-      around.let_run([&](std::chrono::milliseconds limit) { return ends.empty() || ends.back().wait_for(1, limit); });
+      around.let_run(
+          [&](std::chrono::milliseconds limit) { return ends.empty() || ends.back().wait_for(1, limit); });
       break;
     default:
       ends.emplace_back();

@@ -25,13 +25,15 @@ TEST_CASE("a strided put and a strided get move exactly their rows") {
   std::mt19937_64 random{start};
   auto source = random_bytes(size, random);
   auto sink = random_bytes(size, random);
-  std::vector<strided_piece> pieces{{4096, 8192, 100, 12288, 4000, 17}, {1 << 20, 65536, 2 << 20, 65536, 65536, 9}};
+  std::vector<strided_piece> pieces{{4096, 8192, 100, 12288, 4000, 17},
+                                    {1 << 20, 65536, 2 << 20, 65536, 65536, 9}};
   auto expect = [&](std::vector<std::byte> onto, bool put) {
     for (auto& piece : pieces) {
       for (std::uint64_t i = 0; i < piece.count; ++i) {
         auto local = piece.local_offset + i * piece.local_stride;
         auto remote = piece.remote_offset + i * piece.remote_stride;
-        std::memcpy(onto.data() + (put ? remote : local), source.data() + (put ? local : remote), piece.bytes);
+        std::memcpy(onto.data() + (put ? remote : local), source.data() + (put ? local : remote),
+                    piece.bytes);
       }
     }
     return onto;
@@ -61,7 +63,8 @@ TEST_CASE("memory is page-aligned, zeroed, and attached memory transfers like al
   FOR_EVERY_WORLD(around);
   pair_of_fabrics pair{around, 10'000};
   CHECK(reinterpret_cast<std::uintptr_t>(pair.a_memory.bytes.data()) % 4096 == 0);
-  CHECK(std::all_of(pair.a_memory.bytes.begin(), pair.a_memory.bytes.end(), [](auto b) { return b == std::byte{}; }));
+  CHECK(std::all_of(pair.a_memory.bytes.begin(), pair.a_memory.bytes.end(),
+                    [](auto b) { return b == std::byte{}; }));
   CHECK_FALSE(pair.a->allocate(0));
   CHECK_FALSE(pair.a->attach({}));
 
@@ -104,7 +107,8 @@ TEST_CASE("many concurrent transfers in both directions move every byte") {
     auto pieces = [&](unsigned which) {
       auto base = which * quarter + offset;
       auto cut = 1 + random() % (slot_bytes - 1);
-      return std::vector<strided_piece>{{base, 0, base, 0, cut, 1}, {base + cut, 0, base + cut, 0, slot_bytes - cut, 1}};
+      return std::vector<strided_piece>{{base, 0, base, 0, cut, 1},
+                                        {base + cut, 0, base + cut, 0, slot_bytes - cut, 1}};
     };
     auto on = i % 3 == 0 ? lane::collective : lane::kv;
     pair.a->put(pair.from_a(pieces(0), on), into(ends));
@@ -115,7 +119,9 @@ TEST_CASE("many concurrent transfers in both directions move every byte") {
   for (auto& end : around.await(ends, 4 * slots)) {
     if (end) FAIL(end->text);
   }
-  auto part = [&](std::span<const std::byte> of, unsigned which) { return of.subspan(which * quarter, quarter); };
+  auto part = [&](std::span<const std::byte> of, unsigned which) {
+    return of.subspan(which * quarter, quarter);
+  };
   CHECK(same(part(pair.b_memory.bytes, 0), part(a_bytes, 0)));
   CHECK(same(part(pair.a_memory.bytes, 1), part(b_bytes, 1)));
   CHECK(same(part(pair.a_memory.bytes, 2), part(b_bytes, 2)));
@@ -127,9 +133,10 @@ TEST_CASE("a transfer that leaves a region, or names what is not there, is refus
   pair_of_fabrics pair{around, 65536};
   constexpr auto huge = ~std::uint64_t{0};
   std::vector<strided_piece> bad{
-      {65536, 0, 0, 0, 1, 1},        {0, 0, 65536, 0, 1, 1},       {0, 0, 0, 0, 65537, 1},   {0, 4096, 0, 4096, 4096, 17},
-      {0, huge, 0, 4096, 4096, 2},   {0, 4096, 0, huge, 4096, 2},  {huge, 0, 0, 0, 2, 1},    {0, 0, huge - 1, 0, 4, 1},
-      {0, 0, 0, 0, huge, 1},         {0, huge / 2, 0, 0, 16, 3},
+      {65536, 0, 0, 0, 1, 1},       {0, 0, 65536, 0, 1, 1},      {0, 0, 0, 0, 65537, 1},
+      {0, 4096, 0, 4096, 4096, 17}, {0, huge, 0, 4096, 4096, 2}, {0, 4096, 0, huge, 4096, 2},
+      {huge, 0, 0, 0, 2, 1},        {0, 0, huge - 1, 0, 4, 1},   {0, 0, 0, 0, huge, 1},
+      {0, huge / 2, 0, 0, 16, 3},
   };
   std::fill(pair.a_memory.bytes.begin(), pair.a_memory.bytes.end(), std::byte{1});
   for (auto& piece : bad) {
@@ -140,7 +147,8 @@ TEST_CASE("a transfer that leaves a region, or names what is not there, is refus
     REQUIRE(end);
     CHECK(tells(*end, core::errc::invalid_argument, "region of 65536 bytes"));
   }
-  CHECK(std::all_of(pair.b_memory.bytes.begin(), pair.b_memory.bytes.end(), [](auto b) { return b == std::byte{}; }));
+  CHECK(std::all_of(pair.b_memory.bytes.begin(), pair.b_memory.bytes.end(),
+                    [](auto b) { return b == std::byte{}; }));
 
   auto refused = [&](auto change, const char* part) {
     auto t = pair.from_a({{0, 0, 0, 0, 16, 1}});
@@ -161,7 +169,8 @@ TEST_CASE("a transfer that leaves a region, or names what is not there, is refus
   CHECK_FALSE(put(around, *pair.a, pair.from_a({{0, 0, 0, 0, 0, 5}, {0, 9, 0, 9, 16, 0}})));
 }
 
-TEST_CASE("quiesce calls back after the last transfer, refuses new ones meanwhile and accepts them afterwards") {
+TEST_CASE(
+    "quiesce calls back after the last transfer, refuses new ones meanwhile and accepts them afterwards") {
   FOR_EVERY_WORLD(around);
   constexpr unsigned count = 40;
   pair_of_fabrics pair{around, 16 << 20};

@@ -20,7 +20,9 @@ public:
     return std::move(*opened);
   }
   core::clock& clock() override { return clock_; }
-  bool let_run(const std::function<bool(std::chrono::milliseconds)>& reached) override { return reached(30s); }
+  bool let_run(const std::function<bool(std::chrono::milliseconds)>& reached) override {
+    return reached(30s);
+  }
 
 private:
   std::string transports_;

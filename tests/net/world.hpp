@@ -1,4 +1,5 @@
-// Fabrics under test, whatever they are made of: one world is a network with a clock on which several fabrics are opened.
+// Fabrics under test, whatever they are made of: one world is a network with a clock on which several fabrics
+// are opened.
 #pragma once
 
 #include "net/fabric.hpp"
@@ -102,8 +103,8 @@ bool tells(const core::error& error, core::errc code, const std::string& part);
 } // namespace dualpath::net::testing
 
 /// Runs the rest of the test once for every kind of fabric; `world_` is a fresh world of it.
-#define FOR_EVERY_WORLD(world_)                                                                                        \
-  auto world_##name = GENERATE(from_range(::dualpath::net::testing::all_worlds()));                                    \
-  INFO("fabric: " << world_##name);                                                                                    \
-  auto world_##owner = ::dualpath::net::testing::make_world(world_##name);                                             \
+#define FOR_EVERY_WORLD(world_)                                                                              \
+  auto world_##name = GENERATE(from_range(::dualpath::net::testing::all_worlds()));                          \
+  INFO("fabric: " << world_##name);                                                                          \
+  auto world_##owner = ::dualpath::net::testing::make_world(world_##name);                                   \
   auto& world_ = *world_##owner

@@ -1,6 +1,7 @@
 // What a disk, a crash or a neighbour can do to the files of a store, and what must come of it: a miss, never
 // wrong data.
 #include "fixture.hpp"
+#include "header_page.hpp"
 
 #include "storage/block_header.hpp"
 #include "storage/block_paths.hpp"
@@ -195,6 +196,23 @@ TEST_CASE("a block of another model copied into this model's folder is no hit, n
   CHECK(read(*store, name.key, back) == "not found");
   CHECK(scan(*store).empty());
   CHECK(fs::exists(ours));
+}
+
+TEST_CASE("a block of another version of the format is no hit, not visited, not deleted") {
+  temp_folder folder;
+  auto store = open(folder.path());
+  auto name = chain(1, 1).front();
+  REQUIRE(write(*store, name, content(3, payload_bytes)) == "ok");
+  auto file = file_of(folder.path(), name.key);
+  auto future = page_of_version(2);
+  auto shorter = GENERATE(false, true); // a later format may well be
+  std::fstream{file, std::ios::in | std::ios::out | std::ios::binary}.write(
+      reinterpret_cast<const char*>(future.data()), header_bytes);
+  if (shorter) fs::resize_file(file, header_bytes);
+  buffer back{payload_bytes};
+  CHECK(read(*store, name.key, back) == "not found");
+  CHECK(scan(*store).empty());
+  CHECK(fs::exists(file));
 }
 
 TEST_CASE("folders that are tidied away under an open store are made again") {

@@ -50,8 +50,22 @@ subject simulated(std::string name, sim_timing timing) {
           shelf};
 }
 
+/// Room for all a test stores, so that nothing may be given up.
+subject bounded() {
+  auto folder = std::make_shared<temp_folder>("/dev/shm");
+  return {"tmpfs, bounded",
+          [path = folder->path()] {
+            return take(open_file_store({.directory = path,
+                                         .model = model(1),
+                                         .layout = layout,
+                                         .queue_depth = 8,
+                                         .capacity_bytes = 200 * (4096 + padded_bytes(payload_bytes))}));
+          },
+          folder};
+}
+
 subject any_store() {
-  switch (GENERATE(0, 1, 2, 3, 4)) {
+  switch (GENERATE(0, 1, 2, 3, 4, 5)) {
   case 0:
     return files("disk, direct", std::filesystem::temp_directory_path(), true, durability::process);
   case 1:
@@ -61,6 +75,8 @@ subject any_store() {
     return files("tmpfs", "/dev/shm", true, durability::process);
   case 3:
     return simulated("memory", {});
+  case 4:
+    return bounded();
   default:
     return simulated(
         "simulated",

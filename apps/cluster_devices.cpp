@@ -1,0 +1,135 @@
+#include "apps/cluster_devices.hpp"
+
+#include "kernels/cpu/cpu_device.hpp"
+#include "kernels/pattern/pattern_device.hpp"
+#include "net/ucx_fabric.hpp"
+#include "storage/file_store.hpp"
+#include "storage/sim_store.hpp"
+
+#include <thread>
+
+namespace dualpath::apps {
+
+core::result<compute_source> open_compute_source(const run_options& options) {
+  compute_source source;
+  if (options.compute.kind == compute_kind::pattern) return source;
+  auto weights = kernels::load_model(options.model);
+  if (!weights) return weights.error();
+  source.weights = std::move(*weights);
+  auto threads = options.compute_threads != 0 ? options.compute_threads : std::thread::hardware_concurrency();
+  source.pool = std::make_shared<kernels::thread_pool>(std::max(1u, threads));
+  return source;
+}
+
+core::result<std::unique_ptr<kernels::compute_device>>
+make_compute(const run_options& options, const compute_source& source, core::clock& clock) {
+  if (options.compute.kind == compute_kind::pattern) {
+    return kernels::make_pattern_device(
+        {clock, options.pattern_shape, options.block_tokens, options.compute.pattern_flops});
+  }
+  kernels::cpu_options cpu;
+  cpu.kv_dtype = options.kv_dtype;
+  cpu.block_tokens = options.block_tokens;
+  cpu.pool = source.pool;
+  return kernels::make_cpu_device(source.weights, cpu);
+}
+
+core::model_fingerprint fingerprint_of(const kernels::compute_device& device) {
+  auto layout = device.layout();
+  std::vector<std::byte> input;
+  for (auto b : device.model().fingerprint.bytes) input.push_back(static_cast<std::byte>(b));
+  for (auto value : {layout.layers, layout.block_tokens, layout.token_bytes})
+    for (int shift = 0; shift < 32; shift += 8) input.push_back(static_cast<std::byte>(value >> shift));
+  return {core::digest128(input)};
+}
+
+namespace {
+
+/// Opens the store of one node; all nodes share what is stored.
+class store_opener {
+public:
+  store_opener(const run_options& options, std::filesystem::path directory, core::model_fingerprint model,
+               core::block_layout layout)
+      : options_{options}, directory_{std::move(directory)}, model_{model}, layout_{layout} {
+    if (options.policy == core::policy::oracle) shelf_ = storage::make_sim_shelf();
+  }
+
+  core::result<std::shared_ptr<storage::block_store>> open() const {
+    if (options_.policy == core::policy::recompute) return std::shared_ptr<storage::block_store>{};
+    auto opened = shelf_ ? storage::open_sim_store({layout_.full_block_bytes(), nullptr, shelf_})
+                         : storage::open_file_store({directory_, model_, layout_});
+    if (!opened) return opened.error();
+    return std::shared_ptr<storage::block_store>{std::move(*opened)};
+  }
+
+private:
+  const run_options& options_;
+  std::filesystem::path directory_;
+  core::model_fingerprint model_;
+  core::block_layout layout_;
+  std::shared_ptr<storage::sim_shelf> shelf_;
+};
+
+core::result<actors::devices_ptr> make_engine(const run_options& options, const compute_source& source,
+                                              core::clock& clock, const engine_sizes& sizes,
+                                              core::engine_id id, const actors::node_devices& node) {
+  auto devices = std::make_shared<actors::engine_devices>();
+  devices->engine = id;
+  devices->node = node.node;
+  devices->role = node.role;
+  auto compute = make_compute(options, source, clock);
+  if (!compute) return compute.error();
+  devices->compute = std::move(*compute);
+  auto layout = devices->compute->layout();
+  net::ucx_fabric_options fabric;
+  fabric.clock = &clock;
+  fabric.self = {0, id, core::incarnation{}, fingerprint_of(*devices->compute), layout};
+  fabric.transports = options.transports;
+  auto opened = net::open_ucx_fabric(std::move(fabric));
+  if (!opened) return opened.error();
+  devices->fabric = std::move(*opened);
+  auto prefill = node.role == core::engine_role::prefill;
+  auto slot_bytes = storage::padded_bytes(layout.full_block_bytes());
+  auto pool = devices->fabric->allocate((prefill ? sizes.pe_slots : sizes.de_slots) * slot_bytes);
+  if (!pool) return pool.error();
+  devices->pool = *pool;
+  if (prefill) {
+    auto staging = devices->fabric->allocate(sizes.staging_bytes);
+    if (!staging) return staging.error();
+    devices->staging = *staging;
+  } else {
+    auto hbm = devices->compute->allocate(sizes.hbm_blocks * layout.full_block_bytes());
+    if (!hbm) return hbm.error();
+    devices->hbm = std::move(*hbm);
+  }
+  return devices;
+}
+
+} // namespace
+
+core::result<node_list> make_nodes(const run_options& options, const compute_source& source,
+                                   core::clock& clock, const engine_sizes& sizes,
+                                   const std::filesystem::path& store_directory) {
+  auto probe = make_compute(options, source, clock);
+  if (!probe) return probe.error();
+  store_opener stores{options, store_directory, fingerprint_of(**probe), (*probe)->layout()};
+  node_list nodes;
+  std::uint32_t next_engine = 0;
+  for (std::uint32_t n = 0; n < options.cluster.prefill_nodes + options.cluster.decode_nodes; ++n) {
+    auto node = std::make_shared<actors::node_devices>();
+    node->node = core::node_id{n};
+    node->role = n < options.cluster.prefill_nodes ? core::engine_role::prefill : core::engine_role::decode;
+    auto store = stores.open();
+    if (!store) return store.error();
+    node->store = std::move(*store);
+    for (std::uint32_t g = 0; g < options.gpus_per_node; ++g) {
+      auto engine = make_engine(options, source, clock, sizes, core::engine_id{next_engine++}, *node);
+      if (!engine) return engine.error();
+      node->engines.push_back(std::move(*engine));
+    }
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+} // namespace dualpath::apps

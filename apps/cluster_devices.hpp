@@ -1,0 +1,40 @@
+// Builds the devices of a whole cluster in this process, as a run asks for: real compute, fabric and store,
+// or their stand-ins where a policy or an option names them. The only place that knows concrete devices.
+#pragma once
+
+#include "actors/devices.hpp"
+#include "apps/cluster_sizes.hpp"
+#include "apps/options.hpp"
+#include "core/clock.hpp"
+#include "core/layout/block_key.hpp"
+#include "core/result.hpp"
+#include "kernels/cpu/thread_pool.hpp"
+#include "kernels/model/model_weights.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+namespace dualpath::apps {
+
+/// What all runs of one command share: loading a model twice would be waste.
+struct compute_source {
+  std::shared_ptr<const kernels::model_weights> weights; ///< none with the pattern device
+  std::shared_ptr<kernels::thread_pool> pool;
+};
+core::result<compute_source> open_compute_source(const run_options& options);
+
+core::result<std::unique_ptr<kernels::compute_device>>
+make_compute(const run_options& options, const compute_source& source, core::clock& clock);
+
+/// The fingerprint of the model with its layout: KV bytes of another block size are other bytes.
+core::model_fingerprint fingerprint_of(const kernels::compute_device& device);
+
+using node_list = std::vector<std::shared_ptr<actors::node_devices>>;
+
+/// `store_directory` is empty where nothing is stored on disk.
+core::result<node_list> make_nodes(const run_options& options, const compute_source& source,
+                                   core::clock& clock, const engine_sizes& sizes,
+                                   const std::filesystem::path& store_directory);
+
+} // namespace dualpath::apps

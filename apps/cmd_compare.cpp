@@ -1,0 +1,65 @@
+#include "apps/cmd_compare.hpp"
+
+#include "apps/command.hpp"
+#include "apps/logging.hpp"
+#include "apps/options.hpp"
+#include "apps/progress.hpp"
+#include "apps/report.hpp"
+#include "apps/run_cluster.hpp"
+#include "core/run_summary.hpp"
+#include "core/units.hpp"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+namespace dualpath::apps {
+
+namespace {
+
+/// One policy of a comparison: its own blocks, so that none finds what another has stored.
+run_options options_for(const run_options& all, core::policy policy) {
+  auto one = all;
+  one.policy = policy;
+  if (!all.store.empty()) one.store = (std::filesystem::path{all.store} / to_string(policy)).string();
+  return one;
+}
+
+int compare(const raw_run_options& raw) {
+  auto options = resolve(raw);
+  if (!options) return report_error(options.error());
+  set_up_logging(options->log_level);
+  auto inputs = prepare_inputs(*options);
+  if (!inputs) return report_error(inputs.error());
+  std::vector<core::run_summary> runs;
+  for (auto policy : options->policies) {
+    auto record = [&] {
+      progress bar{to_string(policy), !options->no_progress};
+      return run_once(options_for(*options, policy), *inputs, [&](auto done, auto total, auto tokens) {
+        bar.update(done, total, core::format_count(static_cast<double>(tokens)) + " tokens");
+      });
+    }();
+    if (!record) return report_error(record.error());
+    runs.push_back(core::summarise(*record));
+  }
+  std::cout << format_comparison(runs);
+  if (!options->report.empty())
+    if (auto written = write_report(options->report, runs); !written) return report_error(written.error());
+  return digests_agree(runs) ? exit_ok : exit_failed;
+}
+
+} // namespace
+
+void add_compare_command(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand(
+      "compare", "Serve the same trace under several policies and print them side by side");
+  auto raw = std::make_shared<raw_run_options>();
+  bind_run_options(*command, *raw, run_command::compare);
+  command->callback([raw, &exit_code] { exit_code = compare(*raw); });
+}
+
+} // namespace dualpath::apps

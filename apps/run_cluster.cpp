@@ -1,0 +1,167 @@
+#include "apps/run_cluster.hpp"
+
+#include "actors/cluster.hpp"
+#include "apps/calibration.hpp"
+#include "apps/cluster_sizes.hpp"
+#include "apps/workload_setup.hpp"
+#include "core/fault_plan.hpp"
+#include "core/units.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace dualpath::apps {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The directory of the block store: the user's, or one that is gone afterwards.
+class store_directory {
+public:
+  static core::result<store_directory> open(const run_options& options) {
+    auto on_disk = options.policy != core::policy::recompute && options.policy != core::policy::oracle;
+    if (!on_disk) return store_directory{{}, false};
+    if (!options.store.empty()) return store_directory{options.store, false};
+    std::error_code failed;
+    auto pattern = (fs::temp_directory_path(failed) / "dualpath-store-XXXXXX").string();
+    if (failed || ::mkdtemp(pattern.data()) == nullptr)
+      return core::error{core::errc::io, "cannot make a temporary folder for the block store at '" + pattern
+                                             + "'; name one with --store"};
+    return store_directory{pattern, true};
+  }
+  store_directory(store_directory&& other) noexcept
+      : path_{std::move(other.path_)}, temporary_{std::exchange(other.temporary_, false)} {}
+  store_directory& operator=(store_directory&&) = delete;
+  ~store_directory() {
+    std::error_code ignored;
+    if (temporary_) fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+private:
+  store_directory(fs::path path, bool temporary) : path_{std::move(path)}, temporary_{temporary} {}
+  fs::path path_;
+  bool temporary_;
+};
+
+core::result<void> check_model_limits(const kernels::model_info& model, const core::trace_stats& trace) {
+  if (trace.max_total <= model.max_tokens) return {};
+  return core::error{core::errc::invalid_argument,
+                     "the trace has contexts of " + std::to_string(trace.max_total) + " tokens, the model '"
+                         + model.name + "' takes " + std::to_string(model.max_tokens)
+                         + "; shrink the trace with --scale-tokens or cut it with --max-rounds"};
+}
+
+std::shared_ptr<const std::vector<storage::block_name>> scan_store(storage::block_store* store,
+                                                                   core::result<void>& status) {
+  auto names = std::make_shared<std::vector<storage::block_name>>();
+  if (store) status = store->scan([&](const storage::block_name& name) { names->push_back(name); });
+  return names;
+}
+
+core::result<double> read_rate(const run_options& options, storage::block_store* store) {
+  if (!store) return 0.0;
+  if (options.snic_bandwidth > 0) return options.snic_bandwidth;
+  return measure_read_rate(*store);
+}
+
+core::result<std::shared_ptr<actors::cluster_settings>>
+make_settings(const run_options& options, core::clock& clock, kernels::compute_device& device,
+              storage::block_store* store, const core::trace_stats& trace) {
+  auto settings = std::make_shared<actors::cluster_settings>();
+  settings->clock = &clock;
+  settings->policy = options.policy;
+  settings->layout = device.layout();
+  settings->fingerprint = fingerprint_of(device);
+  settings->slot_bytes = storage::padded_bytes(settings->layout.full_block_bytes());
+  auto free_of_cost = options.policy == core::policy::oracle;
+  settings->snic_bytes_per_s = free_of_cost ? 0 : options.snic_bandwidth;
+  settings->cnic_bytes_per_s = free_of_cost ? 0 : options.cnic_bandwidth;
+  settings->quota.quota = options.quota;
+  settings->quota.max_chunk_tokens = options.chunk_tokens;
+  auto prefill = measure_prefill(device);
+  if (!prefill) return prefill.error();
+  settings->cost_model = *prefill;
+  auto rate = read_rate(options, store);
+  // A store that cannot be written cannot be measured; reads then count as instant.
+  if (!rate && rate.error().code != core::errc::no_space) return rate.error();
+  settings->thresholds = derive_thresholds(*prefill, rate ? *rate : 0, settings->layout, trace);
+  spdlog::info("calibration prefill: {:.3g} s + {:.3g} s/token + {:.3g} s/pair; alpha={} beta={} tokens",
+               prefill->base_s, prefill->per_token_s, prefill->per_pair_s,
+               settings->thresholds.short_queue_tokens, settings->thresholds.overload_tokens);
+  return settings;
+}
+
+void name_run(core::run_record& record, const run_options& options, const kernels::model_info& model,
+              const core::trace& trace, const actors::cluster_settings& settings) {
+  record.policy = to_string(options.policy);
+  record.cluster = to_string(options.cluster);
+  record.model = model.name;
+  record.compute = options.compute.kind == compute_kind::cpu ? "cpu" : "pattern";
+  record.trace = trace.name;
+  record.alpha_tokens = settings.thresholds.short_queue_tokens;
+  record.beta_tokens = settings.thresholds.overload_tokens;
+}
+
+} // namespace
+
+core::result<run_inputs> prepare_inputs(const run_options& options) {
+  run_inputs inputs;
+  auto trace = prepare_trace(options);
+  if (!trace) return trace.error();
+  inputs.trace = std::make_shared<const core::trace>(std::move(*trace));
+  auto compute = open_compute_source(options);
+  if (!compute) return compute.error();
+  inputs.compute = std::move(*compute);
+  return inputs;
+}
+
+core::result<core::run_record> run_once(const run_options& options, const run_inputs& inputs,
+                                        const progress_function& on_progress) {
+  core::steady_clock clock;
+  auto directory = store_directory::open(options);
+  if (!directory) return directory.error();
+  auto probe = make_compute(options, inputs.compute, clock);
+  if (!probe) return probe.error();
+  auto stats = core::compute_stats(*inputs.trace);
+  if (auto fits = check_model_limits((*probe)->model(), stats); !fits) return fits.error();
+  auto layout = (*probe)->layout();
+  auto sizes = choose_sizes(options, layout, storage::padded_bytes(layout.full_block_bytes()),
+                            actors::cluster_settings{}.staging_slots, stats, available_memory_bytes());
+  if (!sizes) return sizes.error();
+  auto nodes = make_nodes(options, inputs.compute, clock, *sizes, directory->path());
+  if (!nodes) return nodes.error();
+  auto* store = nodes->front()->store.get();
+  auto settings = make_settings(options, clock, **probe, store, stats);
+  if (!settings) return settings.error();
+  auto faults = core::fault_plan::parse(options.inject);
+  if (!faults) return faults.error();
+  (*settings)->faults = &*faults;
+
+  auto plan = std::make_shared<actors::cluster_plan>();
+  plan->settings = *settings;
+  plan->nodes.assign(nodes->begin(), nodes->end());
+  core::result<void> scanned;
+  plan->stored = scan_store(store, scanned);
+  if (!scanned) return scanned.error();
+  plan->replay.trace = inputs.trace;
+  plan->replay.seed = options.seed;
+  plan->replay.vocabulary = (*probe)->model().vocabulary;
+  plan->replay.temperature = options.temperature;
+  plan->replay.keep_prompts = !options.tokens.empty();
+  plan->replay.on_progress = on_progress;
+  auto record = actors::run_cluster(plan);
+  if (!record) return record;
+  name_run(*record, options, (*probe)->model(), *inputs.trace, **settings);
+  if (faults->pending() > 0)
+    record->warnings.push_back(std::to_string(faults->pending())
+                               + " planned faults never happened: the run was too short");
+  if (record->store_full)
+    record->warnings.push_back("the block store was full: served without writing every block");
+  return record;
+}
+
+} // namespace dualpath::apps

@@ -1,0 +1,29 @@
+// One run of a cluster as the options ask for, from devices to record.
+#pragma once
+
+#include "apps/cluster_devices.hpp"
+#include "apps/options.hpp"
+#include "core/result.hpp"
+#include "core/run_record.hpp"
+#include "core/workload/trace.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace dualpath::apps {
+
+/// Rounds done, rounds in all, tokens generated.
+using progress_function = std::function<void(std::uint64_t, std::uint64_t, std::uint64_t)>;
+
+/// Everything that is the same for all policies of a comparison.
+struct run_inputs {
+  std::shared_ptr<const core::trace> trace;
+  compute_source compute;
+};
+core::result<run_inputs> prepare_inputs(const run_options& options);
+
+/// Blocks until the run is over. The record is complete but for what only the report adds.
+core::result<core::run_record> run_once(const run_options& options, const run_inputs& inputs,
+                                        const progress_function& on_progress);
+
+} // namespace dualpath::apps

@@ -1,0 +1,121 @@
+// The target's side of puts and gets by messages. Bytes of a put are copied inside the receive callback,
+// straight from the transport's buffer; answers are sent outside it.
+#include "net/ucx_lane.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace dualpath::net {
+namespace {
+
+constexpr std::uint64_t max_chunk_bytes = 16ULL << 20;
+
+/// The bytes the rows take together, or nothing if one of them leaves the region.
+std::optional<std::uint64_t> checked_total(const wire::copy_request& request) {
+  std::uint64_t total = 0;
+  for (auto& row : request.rows) {
+    if (row.offset > request.size || row.bytes > request.size - row.offset) return std::nullopt;
+    total += row.bytes;
+    if (total > max_chunk_bytes) return std::nullopt;
+  }
+  return total;
+}
+
+} // namespace
+
+/// A request that may be served; its refusal, if any, is set.
+std::optional<ucx_lane::copy_answer> ucx_lane::check_copy(wire::view header) const {
+  auto request = wire::decode_copy_request(header);
+  if (!request || request->target_instance != own_instance()) return std::nullopt;
+  auto peer = host_.find_peer(request->sender_instance);
+  if (!peer || !peer->up) return std::nullopt;
+  copy_answer answer{std::move(*request), std::move(peer), {}, nullptr, false, 0};
+  auto total = checked_total(answer.request);
+  answer.memory = host_.find_memory(answer.request.base, answer.request.size);
+  if (!total) {
+    answer.refusal = "its rows leave the region";
+  } else if (!answer.memory) {
+    answer.refusal = "the memory is not registered any more";
+  } else if (!answer.memory->host_accessible()) {
+    answer.refusal = "GPU memory is reached over an RDMA network only";
+  } else {
+    answer.total = *total;
+  }
+  return answer;
+}
+
+void ucx_lane::on_put_data(wire::view header, wire::view bytes) {
+  auto answer = check_copy(header);
+  if (!answer) return;
+  if (answer->refusal.empty() && answer->total != bytes.size())
+    answer->refusal = "its payload and rows differ in size";
+  if (answer->refusal.empty()) {
+    for (auto& row : answer->request.rows) {
+      std::memcpy(answer->memory->bytes().data() + row.offset, bytes.data(), row.bytes);
+      bytes = bytes.subspan(row.bytes);
+    }
+  }
+  answer->memory.reset();
+  answers_.push_back(std::move(*answer));
+}
+
+void ucx_lane::on_get_request(wire::view header) {
+  auto answer = check_copy(header);
+  if (!answer) return;
+  answer->get = true;
+  answers_.push_back(std::move(*answer));
+}
+
+void ucx_lane::on_copy_reply(letter_kind kind, wire::view header, wire::view bytes) {
+  auto reply = wire::decode_copy_reply(header);
+  if (!reply || reply->target_instance != own_instance()) return;
+  auto peer = host_.find_peer(reply->sender_instance);
+  if (!peer || !slot_of(*peer).endpoint) return;
+  auto& endpoint = *slot_of(*peer).endpoint;
+  if (kind == letter_kind::put_done) {
+    endpoint.put_done(*reply);
+  } else {
+    endpoint.get_data(*reply, bytes);
+  }
+}
+
+bool ucx_lane::send_answers() {
+  if (answers_.empty()) return false;
+  for (auto& answer : std::exchange(answers_, {})) send_answer(answer);
+  return true;
+}
+
+void ucx_lane::send_answer(copy_answer& answer) {
+  if (stopping_ || !answer.peer->up) return;
+  auto endpoint = slot_of(*answer.peer).endpoint.get();
+  if (endpoint == nullptr) {
+    // We closed ours; opening it anew tells the peer to do the same, rather than to wait for its deadline.
+    (void)open_endpoint(answer.peer, nullptr);
+    return;
+  }
+  auto job = std::make_unique<ucx_job>();
+  job->what = ucx_job::kind::send;
+  job->internal = true;
+  job->peer = answer.peer;
+  job->message_id = static_cast<unsigned>(answer.get ? letter_kind::get_data : letter_kind::put_done);
+  job->header = wire::encode(
+      wire::copy_reply{own_instance(), answer.request.sender_instance, answer.request.chunk, answer.refusal});
+  auto& rows = answer.request.rows;
+  if (answer.get && answer.refusal.empty()) {
+    auto memory = answer.memory->bytes();
+    if (rows.size() == 1) {
+      job->borrowed = memory.subspan(rows[0].offset, rows[0].bytes);
+      job->local = answer.memory;
+    } else {
+      job->payload.reserve(answer.total);
+      for (auto& row : rows) {
+        auto from = memory.subspan(row.offset, row.bytes);
+        job->payload.insert(job->payload.end(), from.begin(), from.end());
+      }
+    }
+  }
+  job->bytes = answer.total;
+  endpoint->add(std::move(job));
+}
+
+} // namespace dualpath::net
