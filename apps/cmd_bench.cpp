@@ -85,7 +85,8 @@ void add_compute(CLI::App& bench, int& exit_code) {
 void add_store(CLI::App& bench, int& exit_code) {
   auto* command = bench.add_subcommand("store", "Speed of a block store in a folder, verified reads");
   auto a = std::make_shared<store_arguments>();
-  command->add_option("dir", a->dir, "Folder on the disk to measure; left as it was")->required();
+  command->add_option("dir", a->dir, "Folder on the disk to measure; the blocks written are removed")
+      ->required();
   command->add_option("--block", a->block, "Size of a block, as in 4MiB")
       ->type_name("BYTES")
       ->capture_default_str();

@@ -335,9 +335,8 @@ void ucx_endpoint::close(const core::error& why, core::instant now) {
   for (auto& job : jobs_) {
     if (!job->failure) job->failure = why;
   }
-  // Answers that come now find no chunk and touch nothing.
-  std::vector<chunk*> unanswered;
-  for (auto& [number, waiting] : chunks_) unanswered.push_back(waiting.get());
+  // Answers that come now find no chunk waiting and touch nothing.
+  for (auto& [number, waiting] : chunks_) waiting->answered = true;
   if (ep_ != nullptr) {
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
@@ -345,10 +344,11 @@ void ucx_endpoint::close(const core::error& why, core::instant now) {
     auto request = ucp_ep_close_nbx(ep_, &param);
     if (UCS_PTR_IS_PTR(request)) close_request_ = request;
   }
-  for (auto waiting : unanswered) {
-    waiting->answered = true;
-    settle_chunk(*waiting);
+  std::vector<chunk*> sent; // the others end when UCX lets go of their bytes
+  for (auto& [number, waiting] : chunks_) {
+    if (waiting->sent) sent.push_back(waiting.get());
   }
+  for (auto waiting : sent) settle_chunk(*waiting);
   for (auto i = jobs_.size(); i-- > 0;) {
     if (i < jobs_.size()) settle(*jobs_[i]);
   }
@@ -363,7 +363,7 @@ bool ucx_endpoint::expire(core::instant now) {
     job->failure = core::error{core::errc::timed_out,
                                std::string{job->verb()} + " of " + std::to_string(job->bytes) + " bytes with "
                                    + peer_->name() + " on lane " + to_string(lane_) + " passed its deadline"};
-    if (job->started || state_ == state::connecting) fence = true;
+    if (job->started || (state_ == state::connecting && now > opened_at_ + limits_.patience)) fence = true;
     if (!job->started) ended.push_back(job.get());
   }
   for (auto job : ended) settle(*job);

@@ -35,7 +35,8 @@ struct ucx_endpoint_limits {
   std::uint64_t max_operation_bytes = 4ULL << 20; ///< longer pieces are cut
   std::uint32_t window_chunks = 16;               ///< in flight at once, where messages carry the bytes
   std::uint64_t chunk_bytes = 256ULL << 10;
-  std::uint64_t pump_bytes = 16ULL << 20; ///< issued before the lane looks at anything else
+  std::uint64_t pump_bytes = 16ULL << 20;            ///< issued before the lane looks at anything else
+  core::duration patience = std::chrono::seconds{3}; ///< with a handshake, before it is begun anew
   /// UCX 1.13 over TCP aborts the process whose peer disappears while it is connecting back.
   core::duration settling = std::chrono::milliseconds{200};
   core::duration fence_grace = std::chrono::seconds{2}; ///< for operations that UCX lost when its peer died

@@ -130,6 +130,7 @@ private:
     return peers_.find_instance(instance);
   }
   void hands_shaken(ucx_peer& peer) override { peer.up = true; }
+  void reconnected(const std::shared_ptr<ucx_peer>& peer) override;
   void lost(const std::shared_ptr<ucx_peer>& peer, const std::string& why) override;
   void deliver(const ucx_peer& from, lane on, message m) override {
     on_message_.call(from.id, on, std::move(m));
@@ -207,16 +208,23 @@ void ucx_fabric::disconnect(peer_id id) {
   if (!peer) return;
   peer->up = false;
   core::error why{core::errc::disconnected, "the connection to " + peer->name() + " was closed"};
-  at(lane::kv).post([peer, why](ucx_lane& self) { self.close_peer(*peer, why); });
-  at(lane::collective).post([peer, why](ucx_lane& self) { self.close_peer(*peer, why); });
+  at(lane::kv).post([peer, why](ucx_lane& self) { self.close_peer(peer, why); });
+  at(lane::collective).post([peer, why](ucx_lane& self) { self.close_peer(peer, why); });
   at(lane::control).post([peer](ucx_lane& self) { self.leave_peer(*peer, "disconnected"); });
+}
+
+void ucx_fabric::reconnected(const std::shared_ptr<ucx_peer>& peer) {
+  core::error why{core::errc::disconnected, peer->name() + " opened its connection anew"};
+  for (auto which : {lane::kv, lane::collective}) {
+    at(which).post([peer, why](ucx_lane& self) { self.close_peer(peer, why); });
+  }
 }
 
 void ucx_fabric::lost(const std::shared_ptr<ucx_peer>& peer, const std::string& why) {
   if (!peer->up.exchange(false)) return;
   core::error gone{core::errc::disconnected, why};
   for (auto which : {lane::kv, lane::collective}) {
-    at(which).post([peer, gone](ucx_lane& self) { self.close_peer(*peer, gone); });
+    at(which).post([peer, gone](ucx_lane& self) { self.close_peer(peer, gone); });
   }
   on_down_.call(peer->id, why);
 }

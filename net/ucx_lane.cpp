@@ -74,6 +74,8 @@ void ucx_lane::run() {
     if (now >= next_deadline_) check_deadlines(now);
     busy |= pump_endpoints();
     busy |= progress();
+    busy |= take_commands(); // what another lane posted before the peer was answered comes before what it
+                             // says next
     busy |= read_letters();
     busy |= send_answers();
     busy |= retire_broken();
@@ -174,6 +176,7 @@ bool ucx_lane::retire_broken() {
 }
 
 void ucx_lane::check_deadlines(core::instant now) {
+  std::vector<ucx_endpoint*> late_endpoints;
   auto visit = [&](ucx_endpoint& endpoint) {
     bool fence = endpoint.expire(now);
     std::vector<ucx_endpoint::waiter> late;
@@ -187,16 +190,20 @@ void ucx_lane::check_deadlines(core::instant now) {
     for (auto& waiting : late) waiting.on_done(timed_out);
     auto given_up =
         !late.empty() && endpoint.waiters.empty() && endpoint.status() == ucx_endpoint::state::connecting;
-    if (fence || given_up) {
-      retire(endpoint, {core::errc::disconnected, "lane " + std::string{to_string(lane_)} + " to "
-                                                      + endpoint.peer()->name()
-                                                      + " was closed because a transfer timed out"});
-    }
+    if (fence || given_up) late_endpoints.push_back(&endpoint);
   };
   for (auto& place : slots_) {
     if (place.endpoint) visit(*place.endpoint);
   }
-  for (std::size_t i = couriers_.size(); i-- > 0;) visit(*couriers_[i]);
+  for (auto& courier : couriers_) visit(*courier);
+  for (auto endpoint : late_endpoints) {
+    auto peer = endpoint->peer();
+    bool was_ready = endpoint->status() == ucx_endpoint::state::ready && !endpoint->leaving;
+    retire(*endpoint,
+           {core::errc::disconnected, "lane " + std::string{to_string(lane_)} + " to " + peer->name()
+                                          + " was closed because a transfer timed out"});
+    if (was_ready) renew(peer);
+  }
   reap(now);
   next_deadline_ = no_deadline;
   for (auto& place : slots_) {
@@ -303,12 +310,21 @@ void ucx_lane::connect(const std::shared_ptr<ucx_peer>& peer, core::instant dead
   set_deadline(deadline);
 }
 
-void ucx_lane::close_peer(const ucx_peer& peer, const core::error& why) {
-  auto& place = slot_of(peer);
-  if (place.endpoint) retire(*place.endpoint, why);
+void ucx_lane::close_peer(const std::shared_ptr<ucx_peer>& peer, const core::error& why) {
+  auto& place = slot_of(*peer);
+  if (!place.endpoint) return;
+  retire(*place.endpoint, why);
+  renew(peer);
 }
 
-void ucx_lane::leave_peer(const ucx_peer& peer, const std::string& reason) {
+/// Opens a lane anew that was closed on this side only: its hello makes the peer give up what it waits for
+/// here.
+void ucx_lane::renew(const std::shared_ptr<ucx_peer>& peer) {
+  if (!stopping_ && peer->up && !slot_of(*peer).endpoint) (void)open_endpoint(peer, nullptr);
+}
+
+void ucx_lane::leave_peer(ucx_peer& peer, const std::string& reason) {
+  peer.up = false; // a handshake may have come in between
   auto& place = slot_of(peer);
   if (!place.endpoint || place.endpoint->leaving) return;
   auto& endpoint = *place.endpoint;

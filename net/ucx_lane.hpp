@@ -33,6 +33,8 @@ public:
   virtual std::shared_ptr<ucx_region> find_memory(std::uint64_t base, std::uint64_t size) const = 0;
   /// The handshake on the control lane is done.
   virtual void hands_shaken(ucx_peer& peer) = 0;
+  /// The peer gave up its connection and made another: what the other lanes have in flight with it is void.
+  virtual void reconnected(const std::shared_ptr<ucx_peer>& peer) = 0;
   /// The peer is gone: its control lane failed, or it said bye.
   virtual void lost(const std::shared_ptr<ucx_peer>& peer, const std::string& why) = 0;
   virtual void deliver(const ucx_peer& from, lane on, message m) = 0;
@@ -73,9 +75,9 @@ public:
 
   // On the lane's thread, from actions.
   void connect(const std::shared_ptr<ucx_peer>& peer, core::instant deadline, fabric::connected on_done);
-  void close_peer(const ucx_peer& peer, const core::error& why);
+  void close_peer(const std::shared_ptr<ucx_peer>& peer, const core::error& why);
   /// Tells the peer first.
-  void leave_peer(const ucx_peer& peer, const std::string& reason);
+  void leave_peer(ucx_peer& peer, const std::string& reason);
 
 private:
   using command = std::variant<std::unique_ptr<ucx_job>, action>;
@@ -111,6 +113,7 @@ private:
                                                             std::uint64_t generation,
                                                             const wire::bytes& address,
                                                             const ucx_worker* share);
+  void renew(const std::shared_ptr<ucx_peer>& peer);
   /// Closes the endpoint and fails its waiters.
   void retire(ucx_endpoint& endpoint, const core::error& why);
   void send_internal(ucx_endpoint& endpoint, letter_kind kind, wire::bytes data, bool flushed,

@@ -72,6 +72,8 @@ bool ucx_lane::read_letters() {
     case letter_kind::message:
       on_message(next);
       break;
+    default:
+      break; // handled inside the callback
     }
   }
   return true;
@@ -88,6 +90,7 @@ void ucx_lane::on_hello(const letter& from) {
       && (endpoint->leaving
           || (endpoint->peer_generation != 0 && endpoint->peer_generation < hello->generation))) {
     retire(*endpoint, {core::errc::disconnected, peer->name() + " opened its connection anew"});
+    if (lane_ == lane::control) host_.reconnected(peer);
     endpoint = nullptr;
   }
   if (endpoint == nullptr) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t segment_positions = 256;
 /// Query rows (tokens times heads of a group) one task takes, so that its scratch stays in the second cache.
-constexpr std::uint32_t rows_per_task = 256;
+constexpr std::uint32_t rows_per_task = 384;
 /// Up to so many rows, the segments of a sequence are shared among threads: decode.
 constexpr std::uint32_t rows_to_split = 16;
 
@@ -46,7 +46,8 @@ void attention::plan(std::span<const attention_job> jobs) {
       }
       for (std::uint32_t first = 0; first < job.tokens; first += tokens_per_task) {
         auto tokens = std::min(tokens_per_task, job.tokens - first);
-        tasks_.push_back({&job, head, first, tokens, 0, segments_for(job.first_position + first + tokens), false, 0});
+        tasks_.push_back(
+            {&job, head, first, tokens, 0, segments_for(job.first_position + first + tokens), false, 0});
       }
     }
   }
@@ -100,7 +101,8 @@ void attention::run_task(const task& of, const attention_buffers& buffers) {
   for (auto s = of.first_segment; s < of.last_segment; ++s) {
     run_segment(of, s, queries, segment, rest);
     for (std::uint32_t r = 0; r < rows; ++r)
-      if (of.position(r / group()) >= s * segment_positions) kernels_.softmax_merge(total.row(r), segment.row(r));
+      if (of.position(r / group()) >= s * segment_positions)
+        kernels_.softmax_merge(total.row(r), segment.row(r));
   }
   write_output(of, total, buffers);
 }
@@ -116,16 +118,27 @@ void attention::run_segment(const task& of, std::uint32_t segment, const float* 
     load_tile(of, first, keys, values);
     // Tokens before the tile see nothing of it.
     auto skipped = first > of.position(0) ? (first - of.position(0)) * group() : 0;
-    gemm_args product{queries + skipped * padded_dim_, padded_dim_, state.rows - skipped, shape_.head_dim, keys,
-                      attention_tile / packed_matrix::panel_columns, scores + skipped * attention_tile,
+    gemm_args product{queries + skipped * padded_dim_,
+                      padded_dim_,
+                      state.rows - skipped,
+                      shape_.head_dim,
+                      keys,
+                      attention_tile / packed_matrix::panel_columns,
+                      scores + skipped * attention_tile,
                       attention_tile};
     kernels_.gemm(product);
     for (auto r = skipped; r < state.rows; ++r)
       kernels_.softmax_step(state.row(r), scores + r * attention_tile,
                             std::min(attention_tile, of.position(r / group()) + 1 - first));
-    gemm_args weighted{scores + skipped * attention_tile, attention_tile, state.rows - skipped, attention_tile, values,
+    gemm_args weighted{scores + skipped * attention_tile,
+                       attention_tile,
+                       state.rows - skipped,
+                       attention_tile,
+                       values,
                        static_cast<std::uint32_t>(padded_dim_ / packed_matrix::panel_columns),
-                       state.outputs() + skipped * padded_dim_, padded_dim_, gemm_args::start::stored};
+                       state.outputs() + skipped * padded_dim_,
+                       padded_dim_,
+                       gemm_args::start::stored};
     kernels_.gemm(weighted);
   }
 }
@@ -149,9 +162,11 @@ void attention::merge_segments(const task& of, const attention_buffers& buffers)
   rows_state total{thread_scratch(state_floats), rows, padded_dim_};
   total.reset();
   for (auto s = of.first_segment; s < of.last_segment; ++s) {
-    rows_state segment{partials_.data() + of.partial + (s - of.first_segment) * state_floats, rows, padded_dim_};
+    rows_state segment{partials_.data() + of.partial + (s - of.first_segment) * state_floats, rows,
+                       padded_dim_};
     for (std::uint32_t r = 0; r < rows; ++r)
-      if (of.position(r / group()) >= s * segment_positions) kernels_.softmax_merge(total.row(r), segment.row(r));
+      if (of.position(r / group()) >= s * segment_positions)
+        kernels_.softmax_merge(total.row(r), segment.row(r));
   }
   write_output(of, total, buffers);
 }

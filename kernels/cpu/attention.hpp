@@ -1,7 +1,7 @@
-// Causal attention of a block of query rows over KV rows in Layer Blocks. Positions are taken in tiles of 64 and the
-// tiles in segments of 256, both on absolute positions; every row softmaxes within each segment and then joins the
-// segments in order. So the result of a row is the same bits whether its segments are computed by one thread after
-// another's rows (prefill) or side by side by several threads (decode).
+// Causal attention of a block of query rows over KV rows in Layer Blocks. Positions are taken in tiles of 64
+// and the tiles in segments of 256, both on absolute positions; every row softmaxes within each segment and
+// then joins the segments in order. So the result of a row is the same bits whether its segments are computed
+// by one thread after another's rows (prefill) or side by side by several threads (decode).
 #pragma once
 
 #include "kernels/compute.hpp"
@@ -53,7 +53,8 @@ struct attention_buffers {
   std::size_t output_stride = 0;
 };
 
-/// Computes every job; the KV rows up to each query's own position must be in place. Reusable, not thread-safe.
+/// Computes every job; the KV rows up to each query's own position must be in place. Reusable, not
+/// thread-safe.
 class attention {
 public:
   attention(const attention_shape& shape, const kernel_table& kernels, thread_pool& pool);
@@ -88,7 +89,9 @@ private:
     float* maxima() const { return base; }
     float* sums() const { return base + (std::size_t{rows} + 15) / 16 * 16; }
     float* outputs() const { return base + 2 * ((std::size_t{rows} + 15) / 16 * 16); }
-    softmax_state row(std::uint32_t r) const { return {maxima() + r, sums() + r, outputs() + r * width, width}; }
+    softmax_state row(std::uint32_t r) const {
+      return {maxima() + r, sums() + r, outputs() + r * width, width};
+    }
     void reset() const {
       std::fill_n(base, floats(rows, width), 0.0F);
       std::fill_n(maxima(), rows, -std::numeric_limits<float>::infinity());
@@ -97,7 +100,8 @@ private:
 
   void plan(std::span<const attention_job> jobs);
   void run_task(const task& of, const attention_buffers& buffers);
-  void run_segment(const task& of, std::uint32_t segment, const float* queries, rows_state& state, float* scratch);
+  void run_segment(const task& of, std::uint32_t segment, const float* queries, rows_state& state,
+                   float* scratch);
   void load_tile(const task& of, std::uint32_t first_position, float* keys, float* values) const;
   void merge_segments(const task& last, const attention_buffers& buffers);
   void write_output(const task& of, rows_state& state, const attention_buffers& buffers) const;

@@ -80,11 +80,12 @@ core::result<compute_bench_result> bench_device(compute_device& device, std::uin
   return result;
 }
 
-core::result<compute_bench_result> bench_compute(std::shared_ptr<const model_weights> model, const cpu_options& device,
+core::result<compute_bench_result> bench_compute(std::shared_ptr<const model_weights> model,
+                                                 const cpu_options& device,
                                                  const compute_bench_options& options) {
   // The head runs for one row of a prefill only.
-  auto parameters = model->config.active_parameters()
-                    - std::uint64_t{model->config.hidden} * model->config.vocabulary;
+  auto parameters =
+      model->config.active_parameters() - std::uint64_t{model->config.hidden} * model->config.vocabulary;
   auto made = make_cpu_device(std::move(model), device);
   if (!made) return made.error();
   return bench_device(**made, parameters, options);

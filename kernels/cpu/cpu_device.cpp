@@ -44,17 +44,18 @@ cpu_device::cpu_device(std::shared_ptr<const model_weights> weights, const cpu_o
             weights->token_bytes(options.kv_dtype),
             weights->config.vocabulary,
             weights->config.max_tokens},
-      block_tokens_{options.block_tokens}, pool_{pool_for(options)},
+      block_tokens_{options.block_tokens},
+      pool_{pool_for(options)},
       forward_{std::move(weights), options.kv_dtype, options.block_tokens, best_kernels(), *pool_} {}
 
 core::result<std::unique_ptr<device_memory>> cpu_device::allocate(std::uint64_t bytes) {
   if (bytes == 0) return core::error{core::errc::invalid_argument, "device memory of 0 bytes asked for"};
   auto* start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED)
-    return core::error{core::errc::no_space,
-                       std::to_string(bytes) + " bytes of host memory cannot be had: " + std::strerror(errno)};
-  return std::unique_ptr<device_memory>{
-      std::make_unique<host_memory>(std::span{static_cast<std::byte*>(start), static_cast<std::size_t>(bytes)})};
+    return core::error{core::errc::no_space, std::to_string(bytes) + " bytes of host memory cannot be had: "
+                                                 + std::strerror(errno)};
+  return std::unique_ptr<device_memory>{std::make_unique<host_memory>(
+      std::span{static_cast<std::byte*>(start), static_cast<std::size_t>(bytes)})};
 }
 
 std::unique_ptr<forward_pass> cpu_device::begin(std::vector<batch_entry> entries) {
@@ -63,7 +64,8 @@ std::unique_ptr<forward_pass> cpu_device::begin(std::vector<batch_entry> entries
 
 void cpu_device::run_layers(forward_pass& pass, std::uint32_t first_layer, std::uint32_t layer_count,
                             std::vector<kv_view> views, done on_done) {
-  passes_.push([this, &pass, first_layer, layer_count, views = std::move(views), on_done = std::move(on_done)](bool run) {
+  passes_.push([this, &pass, first_layer, layer_count, views = std::move(views),
+                on_done = std::move(on_done)](bool run) {
     if (!run) return on_done(closed);
     on_done(forward_.run_layers(static_cast<cpu_pass&>(pass), first_layer, layer_count, views));
   });

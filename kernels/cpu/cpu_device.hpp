@@ -1,6 +1,6 @@
-// The CPU compute device: real transformer arithmetic in float32 over Layer Blocks in host memory. One driver thread
-// runs the forward passes in order, one more the copies, so that a transfer need not wait for a layer; each calls its
-// completions. The loops inside a layer are shared with a thread pool.
+// The CPU compute device: real transformer arithmetic in float32 over Layer Blocks in host memory. One driver
+// thread runs the forward passes in order, one more the copies, so that a transfer need not wait for a layer;
+// each calls its completions. The loops inside a layer are shared with a thread pool.
 #pragma once
 
 #include "core/result.hpp"

@@ -23,7 +23,8 @@ std::uint16_t to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
 }
 
-std::optional<core::error> check_entry(const batch_entry& entry, std::size_t index, const model_config& config) {
+std::optional<core::error> check_entry(const batch_entry& entry, std::size_t index,
+                                       const model_config& config) {
   auto what = "batch entry " + std::to_string(index);
   auto end = std::uint64_t{entry.first_position} + entry.token_count;
   if (!entry.tokens) return invalid(what + " has no sequence");
@@ -44,9 +45,13 @@ std::optional<core::error> check_entry(const batch_entry& entry, std::size_t ind
 
 } // namespace
 
-cpu_forward::cpu_forward(std::shared_ptr<const model_weights> weights, kv_dtype type, std::uint32_t block_tokens,
-                         const kernel_table& kernels, thread_pool& pool)
-    : weights_{std::move(weights)}, type_{type}, block_tokens_{block_tokens}, kernels_{kernels}, pool_{pool},
+cpu_forward::cpu_forward(std::shared_ptr<const model_weights> weights, kv_dtype type,
+                         std::uint32_t block_tokens, const kernel_table& kernels, thread_pool& pool)
+    : weights_{std::move(weights)},
+      type_{type},
+      block_tokens_{block_tokens},
+      kernels_{kernels},
+      pool_{pool},
       rope_{weights_->config.head_dim, weights_->config.rope_theta},
       attention_{{weights_->config.query_heads, weights_->config.kv_heads, weights_->config.head_dim, type},
                  kernels,
@@ -79,8 +84,8 @@ std::optional<core::error> cpu_forward::check_views(const cpu_pass& pass, std::u
   auto layers = weights_->config.layers;
   if (first_layer != pass.next_layer_ || layer_count == 0 || layer_count > layers - first_layer)
     return invalid("layers [" + std::to_string(first_layer) + ", +" + std::to_string(layer_count)
-                   + ") asked for where layer " + std::to_string(pass.next_layer_) + " of " + std::to_string(layers)
-                   + " is next");
+                   + ") asked for where layer " + std::to_string(pass.next_layer_) + " of "
+                   + std::to_string(layers) + " is next");
   if (views.size() != pass.entries_.size())
     return invalid(std::to_string(views.size()) + " KV views for " + std::to_string(pass.entries_.size())
                    + " batch entries");
@@ -89,7 +94,8 @@ std::optional<core::error> cpu_forward::check_views(const cpu_pass& pass, std::u
     auto needed = (entry.first_position + entry.token_count + block_tokens_ - 1) / block_tokens_;
     if (views[i].blocks.size() < needed)
       return invalid("the KV view of batch entry " + std::to_string(i) + " has "
-                     + std::to_string(views[i].blocks.size()) + " blocks but needs " + std::to_string(needed));
+                     + std::to_string(views[i].blocks.size()) + " blocks but needs "
+                     + std::to_string(needed));
     if (std::ranges::find(views[i].blocks, nullptr) != views[i].blocks.end())
       return invalid("the KV view of batch entry " + std::to_string(i) + " has a null block");
     if (layer_count > 1 && views[i].layer_stride_bytes == 0)
@@ -121,8 +127,8 @@ void cpu_forward::reserve(std::uint32_t rows) {
   mlp_ = float_buffer{rows * mlp_stride_};
 }
 
-core::result<void> cpu_forward::run_layers(cpu_pass& pass, std::uint32_t first_layer, std::uint32_t layer_count,
-                                           std::span<const kv_view> views) {
+core::result<void> cpu_forward::run_layers(cpu_pass& pass, std::uint32_t first_layer,
+                                           std::uint32_t layer_count, std::span<const kv_view> views) {
   if (auto failure = check_views(pass, first_layer, layer_count, views)) return *failure;
   thread_pool::busy_scope busy{pool_};
   if (first_layer == 0) embed(pass);
@@ -135,12 +141,14 @@ core::result<void> cpu_forward::run_layers(cpu_pass& pass, std::uint32_t first_l
   return {};
 }
 
-void cpu_forward::run_layer(cpu_pass& pass, std::uint32_t layer, row_block block, std::span<const kv_view> views) {
+void cpu_forward::run_layer(cpu_pass& pass, std::uint32_t layer, row_block block,
+                            std::span<const kv_view> views) {
   const auto& weights = weights_->layers[layer];
   auto* hidden = pass.hidden_.data() + block.first * hidden_stride_;
   auto add_delta = [&] {
     for_rows(block.count, hidden_stride_, [&](std::uint32_t r) {
-      kernels_.add(hidden + r * hidden_stride_, delta_.data() + r * hidden_stride_, (weights_->config.hidden + 15) / 16 * 16);
+      kernels_.add(hidden + r * hidden_stride_, delta_.data() + r * hidden_stride_,
+                   (weights_->config.hidden + 15) / 16 * 16);
     });
   };
   normalise(hidden, weights.attention_norm, normalised_.data(), block.count);
@@ -189,12 +197,15 @@ void cpu_forward::rotate_and_store(const cpu_pass& pass, std::uint32_t layer, ro
   });
 }
 
-void cpu_forward::attend(const cpu_pass& pass, std::uint32_t layer, row_block block, std::span<const kv_view> views) {
+void cpu_forward::attend(const cpu_pass& pass, std::uint32_t layer, row_block block,
+                         std::span<const kv_view> views) {
   std::vector<attention_job> jobs;
   for (std::uint32_t r = 0; r < block.count; ++r) {
     const auto& row = pass.rows_[block.first + r];
-    if (r > 0 && pass.rows_[block.first + r - 1].entry == row.entry) ++jobs.back().tokens;
-    else jobs.push_back({rows_of(views[row.entry], layer), r, row.position, 1});
+    if (r > 0 && pass.rows_[block.first + r - 1].entry == row.entry)
+      ++jobs.back().tokens;
+    else
+      jobs.push_back({rows_of(views[row.entry], layer), r, row.position, 1});
   }
   attention_.run(jobs, {qkv_.data(), qkv_stride_, heads_.data(), heads_stride_});
 }
@@ -207,8 +218,8 @@ void cpu_forward::normalise(const float* from, const float_buffer& weight, float
   });
 }
 
-void cpu_forward::project(const packed_matrix& matrix, const float* a, std::size_t a_stride, std::uint32_t rows,
-                          float* c, std::size_t c_stride) {
+void cpu_forward::project(const packed_matrix& matrix, const float* a, std::size_t a_stride,
+                          std::uint32_t rows, float* c, std::size_t c_stride) {
   auto panels = matrix.panels();
   auto work = std::uint64_t{panels} * packed_matrix::panel_columns * matrix.inputs * rows;
   auto tasks = static_cast<std::uint32_t>(
@@ -216,8 +227,14 @@ void cpu_forward::project(const packed_matrix& matrix, const float* a, std::size
   pool_.parallel_for(tasks, [&](std::uint32_t task) {
     auto first = static_cast<std::uint32_t>(std::uint64_t{panels} * task / tasks);
     auto last = static_cast<std::uint32_t>(std::uint64_t{panels} * (task + 1) / tasks);
-    gemm_args args{a, a_stride, rows, matrix.inputs, matrix.panel(first), last - first,
-                   c + std::size_t{first} * packed_matrix::panel_columns, c_stride};
+    gemm_args args{a,
+                   a_stride,
+                   rows,
+                   matrix.inputs,
+                   matrix.panel(first),
+                   last - first,
+                   c + std::size_t{first} * packed_matrix::panel_columns,
+                   c_stride};
     if (matrix.bias.size()) {
       args.from = gemm_args::start::bias;
       args.bias = matrix.bias.data() + std::size_t{first} * packed_matrix::panel_columns;
@@ -260,9 +277,9 @@ core::result<logit_rows> cpu_forward::logits(const cpu_pass& pass, logits_of whi
   project(weights_->head, last_hidden.data(), hidden_stride_, rows, out.values.data(), out.stride);
   for (std::uint32_t i = 0; i < rows; ++i)
     if (!std::ranges::all_of(out.row(i), [](float x) { return std::isfinite(x); }))
-      return core::error{core::errc::corrupt, "a logit after position "
-                                                  + std::to_string(pass.rows_[out.rows[i]].position)
-                                                  + " is not a finite number; the weights or the KV-cache are damaged"};
+      return core::error{core::errc::corrupt,
+                         "a logit after position " + std::to_string(pass.rows_[out.rows[i]].position)
+                             + " is not a finite number; the weights or the KV-cache are damaged"};
   return out;
 }
 

@@ -1,5 +1,5 @@
-// The forward pass on the CPU, synchronous: what cpu_device runs on its driver thread, and what tests look into.
-// Every row of a batch is computed by itself in one fixed order, so nothing of it depends on the batch.
+// The forward pass on the CPU, synchronous: what cpu_device runs on its driver thread, and what tests look
+// into. Every row of a batch is computed by itself in one fixed order, so nothing of it depends on the batch.
 #pragma once
 
 #include "core/result.hpp"
@@ -70,19 +70,20 @@ private:
     std::uint32_t count = 0;
   };
 
-  std::optional<core::error> check_views(const cpu_pass& pass, std::uint32_t first_layer, std::uint32_t layer_count,
-                                         std::span<const kv_view> views) const;
+  std::optional<core::error> check_views(const cpu_pass& pass, std::uint32_t first_layer,
+                                         std::uint32_t layer_count, std::span<const kv_view> views) const;
   void embed(cpu_pass& pass);
   void reserve(std::uint32_t rows);
   void run_layer(cpu_pass& pass, std::uint32_t layer, row_block block, std::span<const kv_view> views);
-  void rotate_and_store(const cpu_pass& pass, std::uint32_t layer, row_block block, std::span<const kv_view> views);
+  void rotate_and_store(const cpu_pass& pass, std::uint32_t layer, row_block block,
+                        std::span<const kv_view> views);
   void attend(const cpu_pass& pass, std::uint32_t layer, row_block block, std::span<const kv_view> views);
   kv_rows rows_of(const kv_view& view, std::uint32_t layer) const;
   void store_row(std::byte* to, std::span<const float> values) const;
   void normalise(const float* from, const float_buffer& weight, float* to, std::uint32_t rows);
   /// C = A · matrix for `rows` rows.
-  void project(const packed_matrix& matrix, const float* a, std::size_t a_stride, std::uint32_t rows, float* c,
-               std::size_t c_stride);
+  void project(const packed_matrix& matrix, const float* a, std::size_t a_stride, std::uint32_t rows,
+               float* c, std::size_t c_stride);
   template <class Body>
   void for_rows(std::uint32_t rows, std::uint64_t cost_per_row, const Body& body);
 

@@ -1,6 +1,6 @@
-// The inner loops of the CPU device, compiled once for every instruction set and chosen at run time. All of them work
-// on groups of 16 lanes in one fixed order and use fused multiply-adds only where written, so every set gives the
-// same bits; a row's result never depends on which other rows are computed with it.
+// The inner loops of the CPU device, compiled once for every instruction set and chosen at run time. All of
+// them work on groups of 16 lanes in one fixed order and use fused multiply-adds only where written, so every
+// set gives the same bits; a row's result never depends on which other rows are computed with it.
 #pragma once
 
 #include "core/result.hpp"
@@ -42,15 +42,16 @@ constexpr std::uint32_t attention_tile = 64;
 struct kernel_table {
   const char* name;
   void (*gemm)(const gemm_args& args);
-  /// out = x / rms(x) * weight; `width` floats are read and written, zero past `count`; width is a multiple of 16.
+  /// out = x / rms(x) * weight; `width` floats are read and written, zero past `count`; width is a multiple
+  /// of 16.
   void (*rms_norm)(const float* x, const float* weight, float epsilon, std::size_t count, std::size_t width,
                    float* out);
   /// out[32 i + j] = silu(gate_up[64 i + j]) * gate_up[64 i + 32 + j] for `panels` pairs of 32.
   void (*silu_multiply)(const float* gate_up, std::size_t panels, float* out);
   /// x += y; width is a multiple of 16.
   void (*add)(float* x, const float* y, std::size_t width);
-  /// Takes a tile of scores into `state`, whose output is only rescaled. The scores become exp(score - maximum), and
-  /// zero from `visible` (at least 1) on.
+  /// Takes a tile of scores into `state`, whose output is only rescaled. The scores become exp(score -
+  /// maximum), and zero from `visible` (at least 1) on.
   void (*softmax_step)(const softmax_state& state, float* scores, std::uint32_t visible);
   /// Joins a state over other positions into `into`.
   void (*softmax_merge)(const softmax_state& into, const softmax_state& other);

@@ -1,5 +1,6 @@
-// The kernels themselves, written once over f32x16. Included by the kernels_*.cpp after they chose an instruction set
-// (DUALPATH_SIMD_*), the rows of a matrix tile (tile_rows) and its width in groups of 16 lanes (tile_groups).
+// The kernels themselves, written once over f32x16. Included by the kernels_*.cpp after they chose an
+// instruction set (DUALPATH_SIMD_*), the rows of a matrix tile (tile_rows) and its width in groups of 16
+// lanes (tile_groups).
 #pragma once
 
 #include "kernels/cpu/kernel_table.hpp"
@@ -20,9 +21,12 @@ inline void gemm_tile(const gemm_args& args, const float* a, const float* b, std
   f32x16 sum[Rows][tile_groups];
   for (int r = 0; r < Rows; ++r)
     for (int g = 0; g < tile_groups; ++g) {
-      if (!first || args.from == gemm_args::start::stored) sum[r][g] = load(c + r * args.c_stride + 16 * g);
-      else if (args.from == gemm_args::start::bias) sum[r][g] = load(bias + 16 * g);
-      else sum[r][g] = splat(0.0F);
+      if (!first || args.from == gemm_args::start::stored)
+        sum[r][g] = load(c + r * args.c_stride + 16 * g);
+      else if (args.from == gemm_args::start::bias)
+        sum[r][g] = load(bias + 16 * g);
+      else
+        sum[r][g] = splat(0.0F);
     }
   const std::size_t stride = args.a_stride;
   for (std::uint32_t k = 0; k < inputs; ++k) {
@@ -43,8 +47,8 @@ inline void gemm_tile(const gemm_args& args, const float* a, const float* b, std
     for (int g = 0; g < tile_groups; ++g) store(c + r * args.c_stride + 16 * g, sum[r][g]);
 }
 
-using tile_function = void (*)(const gemm_args&, const float*, const float*, std::uint32_t, float*, const float*,
-                               bool);
+using tile_function = void (*)(const gemm_args&, const float*, const float*, std::uint32_t, float*,
+                               const float*, bool);
 
 template <int Rows>
 void gemm_tile_of(const gemm_args& args, const float* a, const float* b, std::uint32_t inputs, float* c,
@@ -73,14 +77,15 @@ void gemm(const gemm_args& args) {
       auto inputs = args.inputs - k < step ? args.inputs - k : step;
       for (std::uint32_t row = 0; row < args.rows; row += tile_rows) {
         auto rows = args.rows - row < tile_rows ? args.rows - row : std::uint32_t{tile_rows};
-        tiles.by_rows[rows](args, args.a + row * args.a_stride + k, weights + std::size_t{k} * panel_columns, inputs,
-                            args.c + row * args.c_stride + panel * panel_columns, bias, k == 0);
+        tiles.by_rows[rows](args, args.a + row * args.a_stride + k, weights + std::size_t{k} * panel_columns,
+                            inputs, args.c + row * args.c_stride + panel * panel_columns, bias, k == 0);
       }
     }
   }
 }
 
-void rms_norm(const float* x, const float* weight, float epsilon, std::size_t count, std::size_t width, float* out) {
+void rms_norm(const float* x, const float* weight, float epsilon, std::size_t count, std::size_t width,
+              float* out) {
   auto squares = splat(0.0F);
   for (std::size_t i = 0; i < width; i += 16) squares = fma(load(x + i), load(x + i), squares);
   auto mean = sum_lanes(squares) / static_cast<float>(count) + epsilon;
@@ -148,13 +153,29 @@ inline float element(const std::uint16_t* row, std::uint32_t i) {
 inline f32x16 elements(const float* row) { return load(row); }
 inline f32x16 elements(const std::uint16_t* row) { return load_bf16(row); }
 
+/// 16 rows of K, dimension by dimension; rows past `count` are zero.
+template <class Element>
+void pack_key_lanes(const std::byte* const* rows, std::uint32_t count, std::uint32_t dims, float* out) {
+  auto row = [&](std::uint32_t lane) { return reinterpret_cast<const Element*>(rows[lane]); };
+  std::uint32_t d = 0;
+  for (; d + 16 <= dims; d += 16) {
+    f32x16 block[16];
+    for (std::uint32_t lane = 0; lane < 16; ++lane)
+      block[lane] = lane < count ? elements(row(lane) + d) : splat(0.0F);
+    transpose(block);
+    for (std::uint32_t i = 0; i < 16; ++i) store(out + (d + i) * panel_columns, block[i]);
+  }
+  for (; d < dims; ++d)
+    for (std::uint32_t lane = 0; lane < 16; ++lane)
+      out[d * panel_columns + lane] = lane < count ? element(row(lane), d) : 0.0F;
+}
+
 template <class Element>
 void pack_keys(const std::byte* const* rows, std::uint32_t count, std::uint32_t dims, float* out) {
   for (std::uint32_t first = 0; first < attention_tile; first += panel_columns, out += dims * panel_columns)
-    for (std::uint32_t lane = 0; lane < panel_columns; ++lane) {
-      auto present = first + lane < count;
-      const auto* row = present ? reinterpret_cast<const Element*>(rows[first + lane]) : nullptr;
-      for (std::uint32_t d = 0; d < dims; ++d) out[d * panel_columns + lane] = present ? element(row, d) : 0.0F;
+    for (std::uint32_t lane = 0; lane < panel_columns; lane += 16) {
+      auto done = first + lane;
+      pack_key_lanes<Element>(rows + done, count > done ? count - done : 0, dims, out + lane);
     }
 }
 

@@ -1,6 +1,6 @@
-// A thread that runs operations one after another, in the order pushed. When it ends, the operation in progress is
-// finished and the rest are told that they will not run, so that every completion is called once. It may end inside
-// one of its own operations.
+// A thread that runs operations one after another, in the order pushed. When it ends, the operation in
+// progress is finished and the rest are told that they will not run, so that every completion is called once.
+// It may end inside one of its own operations.
 #pragma once
 
 #include <condition_variable>

@@ -29,10 +29,14 @@ sine_cosine turn(double x) {
     c = c * z + k;
   auto cosine = 1.0 - 0.5 * z + z * z * c;
   switch (static_cast<std::int64_t>(quarter) & 3) {
-  case 0: return {sine, cosine};
-  case 1: return {cosine, -sine};
-  case 2: return {-sine, -cosine};
-  default: return {-cosine, sine};
+  case 0:
+    return {sine, cosine};
+  case 1:
+    return {cosine, -sine};
+  case 2:
+    return {-sine, -cosine};
+  default:
+    return {-cosine, sine};
   }
 }
 

@@ -1,6 +1,6 @@
-// Rotary position embedding: angles of every position, and the rotation of a head (rotate_half of Hugging Face: the
-// pairs are i and i + head_dim / 2). Sines come from this file's own code, in double precision, so that KV bytes do
-// not depend on the C library of a machine.
+// Rotary position embedding: angles of every position, and the rotation of a head (rotate_half of Hugging
+// Face: the pairs are i and i + head_dim / 2). Sines come from this file's own code, in double precision, so
+// that KV bytes do not depend on the C library of a machine.
 #pragma once
 
 #include <cstdint>

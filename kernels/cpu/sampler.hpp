@@ -1,5 +1,6 @@
-// Picks a token from logits. Greedy takes the largest, the lowest id where several are equal. With a temperature the
-// draw depends on (seed, position) only, so a request that is computed again elsewhere draws the same tokens.
+// Picks a token from logits. Greedy takes the largest, the lowest id where several are equal. With a
+// temperature the draw depends on (seed, position) only, so a request that is computed again elsewhere draws
+// the same tokens.
 #pragma once
 
 #include "core/ids.hpp"

@@ -1,6 +1,7 @@
-// Sixteen floats that behave the same on every instruction set: one AVX-512 register, two of AVX2, or an array. For
-// inclusion by the kernels_*.cpp only; each defines DUALPATH_SIMD_* and is compiled for its own instruction set, so
-// everything here is in an unnamed namespace: a shared inline function could be linked from the wrong file.
+// Sixteen floats that behave the same on every instruction set: one AVX-512 register, two of AVX2, or an
+// array. For inclusion by the kernels_*.cpp only; each defines DUALPATH_SIMD_* and is compiled for its own
+// instruction set, so everything here is in an unnamed namespace: a shared inline function could be linked
+// from the wrong file.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +30,9 @@ inline f32x16 operator/(f32x16 a, f32x16 b) { return {_mm512_div_ps(a.v, b.v)}; 
 inline f32x16 fma(f32x16 a, f32x16 b, f32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 /// The larger; b where they are equal or not ordered.
 inline f32x16 larger(f32x16 a, f32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
-/// x where a >= b, zero elsewhere.
+/// Zero where a < b, x elsewhere, also where they are not ordered.
 inline f32x16 where_not_less(f32x16 a, f32x16 b, f32x16 x) {
-  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_GE_OQ), x.v)};
+  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_NLT_UQ), x.v)};
 }
 /// x * 2^n, where n is the low bits of `magic` (a float of 2^23 scale plus n) and the product is normal.
 inline f32x16 scale_by_power(f32x16 x, f32x16 magic) {
@@ -41,6 +42,37 @@ inline f32x16 scale_by_power(f32x16 x, f32x16 magic) {
 inline f32x16 load_bf16(const std::uint16_t* p) {
   auto half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
+}
+
+/// Turns 16 rows of 16 into 16 columns, by ever larger pieces: 1, 2, 4 and 8 lanes.
+inline void transpose(f32x16 (&r)[16]) {
+  __m512 t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps(r[i].v, r[i + 1].v);
+    t[i + 1] = _mm512_unpackhi_ps(r[i].v, r[i + 1].v);
+  }
+  auto pairs = [](__m512 a, __m512 b, bool high) {
+    auto x = _mm512_castps_pd(a);
+    auto y = _mm512_castps_pd(b);
+    return _mm512_castpd_ps(high ? _mm512_unpackhi_pd(x, y) : _mm512_unpacklo_pd(x, y));
+  };
+  __m512 u[16];
+  for (int i = 0; i < 16; i += 4) {
+    u[i] = pairs(t[i], t[i + 2], false);
+    u[i + 1] = pairs(t[i], t[i + 2], true);
+    u[i + 2] = pairs(t[i + 1], t[i + 3], false);
+    u[i + 3] = pairs(t[i + 1], t[i + 3], true);
+  }
+  for (int i = 0; i < 4; ++i) {
+    auto low01 = _mm512_shuffle_f32x4(u[i], u[i + 4], 0x88);
+    auto high01 = _mm512_shuffle_f32x4(u[i], u[i + 4], 0xdd);
+    auto low23 = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0x88);
+    auto high23 = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0xdd);
+    r[i].v = _mm512_shuffle_f32x4(low01, low23, 0x88);
+    r[i + 4].v = _mm512_shuffle_f32x4(high01, high23, 0x88);
+    r[i + 8].v = _mm512_shuffle_f32x4(low01, low23, 0xdd);
+    r[i + 12].v = _mm512_shuffle_f32x4(high01, high23, 0xdd);
+  }
 }
 
 #elif defined(DUALPATH_SIMD_AVX2)
@@ -63,8 +95,8 @@ inline f32x16 fma(f32x16 a, f32x16 b, f32x16 c) {
 }
 inline f32x16 larger(f32x16 a, f32x16 b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
 inline f32x16 where_not_less(f32x16 a, f32x16 b, f32x16 x) {
-  return {_mm256_and_ps(_mm256_cmp_ps(a.lo, b.lo, _CMP_GE_OQ), x.lo),
-          _mm256_and_ps(_mm256_cmp_ps(a.hi, b.hi, _CMP_GE_OQ), x.hi)};
+  return {_mm256_and_ps(_mm256_cmp_ps(a.lo, b.lo, _CMP_NLT_UQ), x.lo),
+          _mm256_and_ps(_mm256_cmp_ps(a.hi, b.hi, _CMP_NLT_UQ), x.hi)};
 }
 inline __m256 scale_by_power(__m256 x, __m256 magic) {
   auto n = _mm256_slli_epi32(_mm256_castps_si256(magic), 23);
@@ -118,7 +150,7 @@ inline f32x16 larger(f32x16 a, f32x16 b) {
   return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
 }
 inline f32x16 where_not_less(f32x16 a, f32x16 b, f32x16 x) {
-  return each([&](int i) { return a.v[i] >= b.v[i] ? x.v[i] : 0.0F; });
+  return each([&](int i) { return a.v[i] < b.v[i] ? 0.0F : x.v[i]; });
 }
 inline f32x16 scale_by_power(f32x16 x, f32x16 magic) {
   return each([&](int i) {
@@ -143,6 +175,18 @@ inline f32x16 load_bf16(const std::uint16_t* p) {
 
 #endif
 
+#if !defined(DUALPATH_SIMD_AVX512)
+inline void transpose(f32x16 (&r)[16]) {
+  float rows[16][16];
+  for (int i = 0; i < 16; ++i) store(rows[i], r[i]);
+  for (int i = 0; i < 16; ++i) {
+    float column[16];
+    for (int j = 0; j < 16; ++j) column[j] = rows[j][i];
+    r[i] = load(column);
+  }
+}
+#endif
+
 /// Lane sums in one fixed tree.
 inline float sum_lanes(f32x16 x) {
   float v[16];
@@ -159,10 +203,11 @@ inline float largest_lane(f32x16 x) {
   return v[0];
 }
 
-/// e^x: zero below -87, exactly one at zero, finite up to 88; larger x are taken as 88. Within 2 units in the last place.
+/// e^x: zero below -87, exactly one at zero, finite up to 88; larger x are taken as 88. Not-a-number stays,
+/// so that damaged input shows in the result. Within 2 units in the last place.
 inline f32x16 exponential(f32x16 x) {
   const auto lowest = splat(-87.0F);
-  auto clamped = splat(0.0F) - larger(splat(0.0F) - x, splat(-88.0F));
+  auto clamped = splat(0.0F) - larger(splat(-88.0F), splat(0.0F) - x);
   // Adding 1.5 * 2^23 leaves round(x / ln 2) in the low bits.
   const auto round = splat(12582912.0F);
   auto shifted = fma(clamped, splat(1.44269504F), round);

@@ -14,7 +14,8 @@ void relax() {
 #endif
 }
 
-/// Watches `ready` for a while; gives way to other threads of the machine now and then. False: not ready in time.
+/// Watches `ready` for a while; gives way to other threads of the machine now and then. False: not ready in
+/// time.
 template <class Ready>
 bool watch(const Ready& ready, std::chrono::microseconds patience) {
   auto until = std::chrono::steady_clock::now() + patience;

@@ -1,6 +1,7 @@
-// Threads that help with the loops of compute devices. A token is some 150 short loops with a barrier after each;
-// waking a sleeping thread for every one would cost as much as the work. So helpers watch for the next loop for some
-// tens of microseconds while a device is inside an operation, and sleep otherwise: an idle process uses no time.
+// Threads that help with the loops of compute devices. A token is some 150 short loops with a barrier after
+// each; waking a sleeping thread for every one would cost as much as the work. So helpers watch for the next
+// loop for some tens of microseconds while a device is inside an operation, and sleep otherwise: an idle
+// process uses no time.
 #pragma once
 
 #include <atomic>
@@ -44,7 +45,8 @@ public:
       for (std::uint32_t i = 0; i < count; ++i) body(i);
       return;
     }
-    loop work{[](const void* context, std::uint32_t i) { (*static_cast<const Body*>(context))(i); }, &body, count};
+    loop work{[](const void* context, std::uint32_t i) { (*static_cast<const Body*>(context))(i); }, &body,
+              count};
     run(work);
   }
 

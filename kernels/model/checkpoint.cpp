@@ -15,7 +15,8 @@ core::error bad(const std::string& path, const std::string& what) {
   return {core::errc::invalid_argument, path + ": " + what};
 }
 
-core::result<file_map> open_shards(const std::string& model_dir, const std::string& index_path, std::ifstream& file) {
+core::result<file_map> open_shards(const std::string& model_dir, const std::string& index_path,
+                                   std::ifstream& file) {
   std::string text{std::istreambuf_iterator<char>{file}, {}};
   auto index = json::parse(text, nullptr, false);
   auto weight_map = index.is_object() ? index.find("weight_map") : index.end();
@@ -26,7 +27,8 @@ core::result<file_map> open_shards(const std::string& model_dir, const std::stri
   for (const auto& [name, value] : weight_map->items()) {
     auto shard_name = value.is_string() ? value.get<std::string>() : std::string{};
     if (shard_name.empty() || shard_name.find('/') != std::string::npos)
-      return bad(index_path, "weight_map names " + value.dump() + " for " + name + ", which is not a file of the folder");
+      return bad(index_path,
+                 "weight_map names " + value.dump() + " for " + name + ", which is not a file of the folder");
     auto& shard = shards[shard_name];
     if (!shard) {
       auto opened = safetensors_file::open(model_dir + "/" + shard_name);

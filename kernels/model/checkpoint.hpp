@@ -1,4 +1,5 @@
-// The weights of a Hugging Face folder: model.safetensors, or the shards that model.safetensors.index.json lists.
+// The weights of a Hugging Face folder: model.safetensors, or the shards that model.safetensors.index.json
+// lists.
 #pragma once
 
 #include "kernels/model/safetensors.hpp"

@@ -74,7 +74,8 @@ void check_rope(config_reader& reader, const json& rope, const char* key) {
   for (const char* name : {"rope_type", "type"}) {
     auto it = rope.find(name);
     if (it != rope.end() && !(it->is_string() && it->get<std::string>() == "default"))
-      return reader.refuse(std::string{key} + " of type " + it->dump() + " is not supported; only \"default\" is");
+      return reader.refuse(std::string{key} + " of type " + it->dump()
+                           + " is not supported; only \"default\" is");
   }
   auto factor = rope.find("factor");
   if (factor != rope.end() && !(factor->is_number() && factor->get<double>() == 1.0))
@@ -104,7 +105,8 @@ void read_rope(config_reader& reader, model_config& config, const json& object) 
 }
 
 void refuse_unsupported(config_reader& reader) {
-  if (const auto* quantization = reader.find("quantization_config"); quantization && quantization->is_object()) {
+  if (const auto* quantization = reader.find("quantization_config");
+      quantization && quantization->is_object()) {
     auto method = quantization->find("quant_method");
     reader.refuse("quantization_config" + (method == quantization->end() ? "" : " " + method->dump())
                   + " is not supported; give a checkpoint in F32, BF16 or F16");
@@ -119,8 +121,8 @@ void refuse_unsupported(config_reader& reader) {
         return reader.refuse("layer_types holds " + type.dump() + "; only \"full_attention\" is supported");
   if (reader.find("auto_map"))
     reader.refuse("auto_map is not supported; code that comes with a model is never run");
-  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping", "num_local_experts", "num_experts",
-                          "use_qk_norm", "qk_layernorm", "logit_scale", "attention_multiplier",
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping", "num_local_experts",
+                          "num_experts", "use_qk_norm", "qk_layernorm", "logit_scale", "attention_multiplier",
                           "residual_multiplier", "embedding_multiplier", "logits_scaling"})
     if (const auto* value = reader.find(key); value && *value != false)
       return reader.refuse(std::string{key} + " is not supported");
@@ -157,8 +159,8 @@ void read_sizes(config_reader& reader, model_config& config) {
   if (reader.failure()) return;
   auto implied = config.hidden / config.query_heads;
   if (!reader.find("head_dim") && config.hidden % config.query_heads != 0)
-    return reader.fail("hidden_size " + std::to_string(config.hidden) + " is not a multiple of num_attention_heads "
-                       + std::to_string(config.query_heads));
+    return reader.fail("hidden_size " + std::to_string(config.hidden)
+                       + " is not a multiple of num_attention_heads " + std::to_string(config.query_heads));
   config.head_dim = reader.count("head_dim", 4096, implied);
   if (config.head_dim % 2 != 0)
     return reader.fail("head_dim " + std::to_string(config.head_dim) + " is odd, so it cannot be rotated");
@@ -191,7 +193,8 @@ core::result<model_config> read_config(const std::string& model_dir) {
   auto path = model_dir + "/config.json";
   std::ifstream file{path, std::ios::binary};
   if (!file)
-    return core::error{core::errc::invalid_argument, path + ": cannot be read; give a Hugging Face model folder"};
+    return core::error{core::errc::invalid_argument,
+                       path + ": cannot be read; give a Hugging Face model folder"};
   std::string text{std::istreambuf_iterator<char>{file}, {}};
   return parse_config(text, path);
 }

@@ -1,7 +1,7 @@
-// The architecture of a decoder-only transformer as config.json of a Hugging Face folder states it: RMSNorm, rotary
-// positions (rotate_half), grouped-query attention, SwiGLU. Both the key names of transformers 4 (rope_theta,
-// torch_dtype) and of transformers 5 (rope_parameters, dtype) are read. Whatever changes the computation and is not
-// implemented is refused by name: a wrong answer would look like a working model.
+// The architecture of a decoder-only transformer as config.json of a Hugging Face folder states it: RMSNorm,
+// rotary positions (rotate_half), grouped-query attention, SwiGLU. Both the key names of transformers 4
+// (rope_theta, torch_dtype) and of transformers 5 (rope_parameters, dtype) are read. Whatever changes the
+// computation and is not implemented is refused by name: a wrong answer would look like a working model.
 #pragma once
 
 #include "core/result.hpp"

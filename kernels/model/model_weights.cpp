@@ -29,9 +29,10 @@ public:
     auto view = source_.find(name);
     if (!view) return failure_ = view.error(), std::nullopt;
     if (view->shape != shape) {
-      failure_ = core::error{core::errc::invalid_argument,
-                             source_.describe(name) + ": tensor " + name + " has shape " + shape_text(view->shape)
-                                 + " but config.json asks for " + shape_text(shape)};
+      failure_ =
+          core::error{core::errc::invalid_argument, source_.describe(name) + ": tensor " + name
+                                                        + " has shape " + shape_text(view->shape)
+                                                        + " but config.json asks for " + shape_text(shape)};
       return {};
     }
     hash(name, *view);
@@ -47,7 +48,8 @@ public:
 
   /// Packs rows of a [outputs, inputs] weight, row r to the column place(r); with its bias where it has one.
   template <class Place>
-  void matrix(packed_matrix& to, const std::string& name, std::uint32_t outputs, bool with_bias, Place place) {
+  void matrix(packed_matrix& to, const std::string& name, std::uint32_t outputs, bool with_bias,
+              Place place) {
     auto weight = take(name + ".weight", {outputs, to.inputs});
     if (!weight) return;
     std::vector<float> row(to.inputs);
@@ -82,7 +84,8 @@ private:
   std::optional<core::error> failure_;
 };
 
-void read_attention(weight_reader& reader, const model_config& config, const std::string& prefix, layer_weights& to) {
+void read_attention(weight_reader& reader, const model_config& config, const std::string& prefix,
+                    layer_weights& to) {
   auto q = config.query_width();
   auto kv = config.kv_width();
   to.qkv = packed_matrix{q + 2 * kv, config.hidden, config.qkv_bias};
@@ -93,7 +96,8 @@ void read_attention(weight_reader& reader, const model_config& config, const std
   reader.matrix(to.output, prefix + "o_proj", config.hidden, config.output_bias, [](auto r) { return r; });
 }
 
-void read_mlp(weight_reader& reader, const model_config& config, const std::string& prefix, layer_weights& to) {
+void read_mlp(weight_reader& reader, const model_config& config, const std::string& prefix,
+              layer_weights& to) {
   constexpr auto columns = packed_matrix::panel_columns;
   auto panels = (config.intermediate + columns - 1) / columns;
   to.gate_up = packed_matrix{2 * panels * columns, config.hidden, config.mlp_bias};

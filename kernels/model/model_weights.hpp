@@ -1,5 +1,5 @@
-// A model ready to compute: its configuration and its weights packed for the CPU kernels. Built once and shared,
-// read-only, by every device of the process.
+// A model ready to compute: its configuration and its weights packed for the CPU kernels. Built once and
+// shared, read-only, by every device of the process.
 #pragma once
 
 #include "core/layout/block_key.hpp"
@@ -49,7 +49,8 @@ struct model_weights {
   std::vector<layer_weights> layers;
   float_buffer final_norm;
   packed_matrix head; ///< hidden → vocabulary
-  /// Of names, types, shapes and bytes of every tensor used; the same for one file or shards, on every machine.
+  /// Of names, types, shapes and bytes of every tensor used; the same for one file or shards, on every
+  /// machine.
   std::array<std::uint8_t, 16> digest{};
 
   /// Names the model as far as KV bytes and tokens depend on it.
@@ -58,10 +59,12 @@ struct model_weights {
   std::uint32_t token_bytes(kv_dtype type) const { return 2 * config.kv_width() * size_bytes(type); }
 };
 
-/// Checks and packs every tensor that `config` needs. A missing tensor or a wrong shape is named in the error.
+/// Checks and packs every tensor that `config` needs. A missing tensor or a wrong shape is named in the
+/// error.
 core::result<std::shared_ptr<const model_weights>> build_weights(std::string name, const model_config& config,
                                                                  const tensor_source& source);
-/// A Hugging Face folder, or the name of a preset ("tiny", "small"), whose weights are then made in memory (seed 0).
+/// A Hugging Face folder, or the name of a preset ("tiny", "small"), whose weights are then made in memory
+/// (seed 0).
 core::result<std::shared_ptr<const model_weights>> load_model(const std::string& dir_or_preset);
 
 } // namespace dualpath::kernels

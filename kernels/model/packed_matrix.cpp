@@ -17,7 +17,7 @@ float_buffer::float_buffer(std::size_t count) : count_{count} {
   if (count == 0) return;
   auto bytes = count * sizeof(float);
   auto alignment = bytes >= huge_page_bytes ? huge_page_bytes : std::size_t{64};
-  data_ = static_cast<float*>(::operator new(bytes, std::align_val_t{alignment}));
+  data_ = static_cast<float*>(::operator new (bytes, std::align_val_t{alignment}));
   // A request only: without huge pages everything is correct, and slower.
   if (alignment == huge_page_bytes) (void)::madvise(data_, bytes, MADV_HUGEPAGE);
   std::memset(data_, 0, bytes);
@@ -34,15 +34,18 @@ float_buffer& float_buffer::operator=(float_buffer&& other) noexcept {
 
 float_buffer::~float_buffer() {
   auto alignment = count_ * sizeof(float) >= huge_page_bytes ? huge_page_bytes : std::size_t{64};
-  if (data_) ::operator delete(data_, std::align_val_t{alignment});
+  if (data_) ::operator delete (data_, std::align_val_t{alignment});
 }
 
 packed_matrix::packed_matrix(std::uint32_t outputs, std::uint32_t inputs, bool with_bias)
-    : outputs{outputs}, inputs{inputs}, data{std::size_t{panels()} * inputs * panel_columns},
+    : outputs{outputs},
+      inputs{inputs},
+      data{std::size_t{panels()} * inputs * panel_columns},
       bias{with_bias ? std::size_t{panels()} * panel_columns : 0} {}
 
 void packed_matrix::set_column(std::uint32_t output, std::span<const float> weights) {
-  auto* to = data.data() + std::size_t{output / panel_columns} * inputs * panel_columns + output % panel_columns;
+  auto* to =
+      data.data() + std::size_t{output / panel_columns} * inputs * panel_columns + output % panel_columns;
   for (std::size_t k = 0; k < weights.size(); ++k) to[k * panel_columns] = weights[k];
 }
 

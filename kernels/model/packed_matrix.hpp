@@ -1,5 +1,5 @@
-// A weight matrix laid out for the CPU kernels: 32 output columns side by side, for one k after another, so that a
-// product streams through memory once and fills whole vector registers whatever their width.
+// A weight matrix laid out for the CPU kernels: 32 output columns side by side, for one k after another, so
+// that a product streams through memory once and fills whole vector registers whatever their width.
 #pragma once
 
 #include <cstddef>
@@ -46,10 +46,11 @@ struct packed_matrix {
   void set_column(std::uint32_t output, std::span<const float> weights);
 };
 
-/// Rows of activations are this many floats apart: whole panels, and off the power-of-two strides on which the rows
-/// of a tile would fall into the same cache sets.
+/// Rows of activations are this many floats apart: whole panels, and off the power-of-two strides on which
+/// the rows of a tile would fall into the same cache sets.
 constexpr std::uint32_t padded_width(std::uint32_t columns) {
-  auto whole = (columns + packed_matrix::panel_columns - 1) / packed_matrix::panel_columns * packed_matrix::panel_columns;
+  auto whole = (columns + packed_matrix::panel_columns - 1) / packed_matrix::panel_columns
+               * packed_matrix::panel_columns;
   return whole % 512 == 0 ? whole + packed_matrix::panel_columns : whole;
 }
 

@@ -18,7 +18,8 @@ public:
   core::result<tensor_view> find(std::string_view name) const override {
     for (const auto& tensor : tensors_)
       if (tensor.name == name) return tensor.view;
-    return core::error{core::errc::invalid_argument, "random model: tensor " + std::string{name} + " is missing"};
+    return core::error{core::errc::invalid_argument,
+                       "random model: tensor " + std::string{name} + " is missing"};
   }
   std::string describe(std::string_view) const override { return "random model"; }
   std::span<const named_tensor> all() const { return tensors_; }
@@ -39,11 +40,13 @@ void random_tensors::add(std::string name, std::vector<std::uint64_t> shape, flo
   auto& values = storage_.emplace_back(count);
   auto half_width = deviation * 1.7320508F;
   for (auto& value : values) {
-    // 24 bits are exact in a float; this file is compiled without fused multiply-adds, which would change bits.
+    // 24 bits are exact in a float; this file is compiled without fused multiply-adds, which would change
+    // bits.
     auto unit = static_cast<float>(sequence::mix(state_++) >> 40) * 0x1p-23F - 1.0F;
     value = mean + unit * half_width;
   }
-  tensors_.push_back({std::move(name), {tensor_type::f32, std::move(shape), std::as_bytes(std::span{values})}});
+  tensors_.push_back(
+      {std::move(name), {tensor_type::f32, std::move(shape), std::as_bytes(std::span{values})}});
 }
 
 void random_tensors::add_layer(const model_config& config, const std::string& prefix) {
@@ -78,7 +81,8 @@ random_tensors::random_tensors(const model_config& config, std::uint64_t seed) :
   add("model.norm.weight", {config.hidden}, 1, 0.1F);
   // Logits of standard deviation near 3: spread well, so that greedy ties are improbable, and not one-sided.
   if (!config.tied_head)
-    add("lm_head.weight", {config.vocabulary, config.hidden}, 0, 3.0F / std::sqrt(static_cast<float>(config.hidden)));
+    add("lm_head.weight", {config.vocabulary, config.hidden}, 0,
+        3.0F / std::sqrt(static_cast<float>(config.hidden)));
 }
 
 } // namespace
@@ -120,7 +124,8 @@ std::shared_ptr<const tensor_source> make_random_tensors(const model_config& con
   return std::make_shared<random_tensors>(config, seed);
 }
 
-core::result<std::shared_ptr<const model_weights>> make_random_weights(model_preset preset, std::uint64_t seed) {
+core::result<std::shared_ptr<const model_weights>> make_random_weights(model_preset preset,
+                                                                       std::uint64_t seed) {
   auto config = preset_config(preset);
   return build_weights(to_string(preset), config, random_tensors{config, seed});
 }
@@ -133,7 +138,8 @@ core::result<void> create_model(model_preset preset, std::uint64_t seed, const s
   std::ofstream file{dir + "/config.json", std::ios::binary | std::ios::trunc};
   file << to_config_json(config);
   file.close();
-  if (!file) return core::error{core::errc::io, dir + "/config.json: cannot be written: " + std::strerror(errno)};
+  if (!file)
+    return core::error{core::errc::io, dir + "/config.json: cannot be written: " + std::strerror(errno)};
   random_tensors tensors{config, seed};
   return write_safetensors(dir + "/model.safetensors", tensors.all());
 }

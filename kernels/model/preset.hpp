@@ -1,5 +1,5 @@
-// Small models with random weights from a seed, the same bytes on every machine: for demonstrations, tests and
-// benchmarks where no checkpoint is at hand. They compute like any model; their text means nothing.
+// Small models with random weights from a seed, the same bytes on every machine: for demonstrations, tests
+// and benchmarks where no checkpoint is at hand. They compute like any model; their text means nothing.
 #pragma once
 
 #include "core/result.hpp"
@@ -25,7 +25,8 @@ model_config preset_config(model_preset preset);
 /// The tensors of a random model in memory. Works for any configuration, so tests can use odd shapes.
 std::shared_ptr<const tensor_source> make_random_tensors(const model_config& config, std::uint64_t seed);
 /// Without touching the disk; equals the model that create_model writes, fingerprint included.
-core::result<std::shared_ptr<const model_weights>> make_random_weights(model_preset preset, std::uint64_t seed);
+core::result<std::shared_ptr<const model_weights>> make_random_weights(model_preset preset,
+                                                                       std::uint64_t seed);
 /// Writes DIR/config.json and DIR/model.safetensors; makes DIR where needed, replaces what is there.
 core::result<void> create_model(model_preset preset, std::uint64_t seed, const std::string& dir);
 

@@ -26,8 +26,8 @@ constexpr std::uint64_t header_limit_bytes = 100'000'000;
 
 std::uint64_t element_bytes(const std::string& type) {
   static const std::map<std::string, std::uint64_t> known{
-      {"BOOL", 1}, {"U8", 1}, {"I8", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
-      {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4}, {"F64", 8}, {"I64", 8}, {"U64", 8}};
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
+      {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8}};
   auto it = known.find(type);
   return it == known.end() ? 0 : it->second;
 }
@@ -66,7 +66,8 @@ std::string read_entry(const json& value, std::uint64_t data_start, std::uint64_
     auto size = unsigned_value(dimension);
     if (!size) return "has shape " + shape->dump();
     out.shape.push_back(*size);
-    if (__builtin_mul_overflow(expected, *size, &expected)) return "has the impossible shape " + shape->dump();
+    if (__builtin_mul_overflow(expected, *size, &expected))
+      return "has the impossible shape " + shape->dump();
   }
   if (width && expected != out.bytes)
     return "of type " + out.type + " and shape " + shape->dump() + " needs " + std::to_string(expected)
@@ -149,8 +150,8 @@ core::result<tensor_view> safetensors_file::view(const std::string& name, const 
     view.type = type;
     return view;
   }
-  return core::error{core::errc::unsupported,
-                     path_ + ": tensor " + name + " is of type " + of.type + "; only F32, BF16 and F16 can be read"};
+  return core::error{core::errc::unsupported, path_ + ": tensor " + name + " is of type " + of.type
+                                                  + "; only F32, BF16 and F16 can be read"};
 }
 
 core::result<void> write_safetensors(const std::string& path, std::span<const named_tensor> tensors) {

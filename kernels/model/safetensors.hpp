@@ -1,6 +1,7 @@
 // One safetensors file, mapped into memory: 8 bytes of header length (little endian), a JSON header of name →
-// {dtype, shape, data_offsets}, then the data. Everything is checked when the file is opened, so that no reader of a
-// tensor can leave the mapping: lengths, offsets, overlaps, and that every offset range is as long as its shape says.
+// {dtype, shape, data_offsets}, then the data. Everything is checked when the file is opened, so that no
+// reader of a tensor can leave the mapping: lengths, offsets, overlaps, and that every offset range is as
+// long as its shape says.
 #pragma once
 
 #include "kernels/model/tensor_source.hpp"

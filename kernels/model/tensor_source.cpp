@@ -27,7 +27,8 @@ void widen(const tensor_view& view, std::uint64_t first_element, std::span<float
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::uint16_t bits;
     std::memcpy(&bits, from + 2 * i, 2);
-    out[i] = view.type == tensor_type::bf16 ? std::bit_cast<float>(std::uint32_t{bits} << 16) : from_f16(bits);
+    out[i] =
+        view.type == tensor_type::bf16 ? std::bit_cast<float>(std::uint32_t{bits} << 16) : from_f16(bits);
   }
 }
 

@@ -1,5 +1,6 @@
-// Where the tensors of a model come from: a checkpoint on disk or a seeded generator. Tensors are plain row-major
-// arrays in one of the three types Hugging Face checkpoints use; readers widen them to float themselves.
+// Where the tensors of a model come from: a checkpoint on disk or a seeded generator. Tensors are plain
+// row-major arrays in one of the three types Hugging Face checkpoints use; readers widen them to float
+// themselves.
 #pragma once
 
 #include "core/result.hpp"
@@ -18,9 +19,12 @@ enum class tensor_type : std::uint8_t { f32, bf16, f16 };
 constexpr std::uint64_t size_bytes(tensor_type type) { return type == tensor_type::f32 ? 4 : 2; }
 constexpr const char* to_string(tensor_type type) {
   switch (type) {
-  case tensor_type::f32: return "F32";
-  case tensor_type::bf16: return "BF16";
-  case tensor_type::f16: return "F16";
+  case tensor_type::f32:
+    return "F32";
+  case tensor_type::bf16:
+    return "BF16";
+  case tensor_type::f16:
+    return "F16";
   }
   return "unknown";
 }
@@ -32,7 +36,8 @@ struct tensor_view {
   std::span<const std::byte> bytes;
 };
 
-/// Writes `out.size()` elements of `view`, starting at `first_element`, as floats; every one is represented exactly.
+/// Writes `out.size()` elements of `view`, starting at `first_element`, as floats; every one is represented
+/// exactly.
 void widen(const tensor_view& view, std::uint64_t first_element, std::span<float> out);
 
 /// "[2, 3]"

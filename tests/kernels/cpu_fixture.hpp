@@ -45,7 +45,8 @@ inline std::shared_ptr<const model_weights> odd_model() {
   return *model;
 }
 
-inline std::vector<core::token_id> random_tokens(std::uint32_t count, std::uint32_t vocabulary, std::uint64_t seed) {
+inline std::vector<core::token_id> random_tokens(std::uint32_t count, std::uint32_t vocabulary,
+                                                 std::uint64_t seed) {
   std::vector<core::token_id> tokens;
   for (std::uint32_t i = 0; i < count; ++i)
     tokens.push_back(static_cast<core::token_id>(sequence::mix(seed * 1000003 + i) % vocabulary));
@@ -77,7 +78,9 @@ struct forward_settings {
 class forward_run {
 public:
   explicit forward_run(std::shared_ptr<const model_weights> weights, const forward_settings& how = {})
-      : weights_{std::move(weights)}, how_{how}, pool_{how.threads},
+      : weights_{std::move(weights)},
+        how_{how},
+        pool_{how.threads},
         forward_{weights_, how.type, how.block_tokens, *how.kernels, pool_} {}
 
   core::block_layout layout() const {
@@ -103,7 +106,8 @@ public:
     std::vector<std::vector<float>> rows;
     for (std::uint32_t first = 0; first < tokens.size(); first += chunk) {
       auto logits = compute(tokens, kv, first, std::min(chunk, tokens.size() - first));
-      for (std::size_t i = 0; i < logits.rows.size(); ++i) rows.emplace_back(logits.row(i).begin(), logits.row(i).end());
+      for (std::size_t i = 0; i < logits.rows.size(); ++i)
+        rows.emplace_back(logits.row(i).begin(), logits.row(i).end());
     }
     return rows;
   }

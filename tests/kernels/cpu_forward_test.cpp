@@ -35,7 +35,8 @@ struct whole_prompt {
   std::vector<std::vector<float>> logits;
 
   whole_prompt(forward_run& run, std::uint32_t vocabulary)
-      : tokens{random_tokens(prompt_tokens, vocabulary, 1)}, kv{run.layout(), prompt_tokens},
+      : tokens{random_tokens(prompt_tokens, vocabulary, 1)},
+        kv{run.layout(), prompt_tokens},
         logits{run.in_chunks(tokens, kv, prompt_tokens)} {}
 };
 
@@ -89,7 +90,8 @@ TEST_CASE("a sequence computes the same bits alone and among any others") {
   forward_run run{model, {kv_dtype::bf16, 16, 2}};
   whole_prompt expected{run, model->config.vocabulary};
   for (int round = 0; round < 6; ++round) {
-    // The prompt in random chunks; every batch holds strangers too, some before it and some after, decoding or prefilling.
+    // The prompt in random chunks; every batch holds strangers too, some before it and some after, decoding
+    // or prefilling.
     kv_memory kv{run.layout(), prompt_tokens};
     for (std::uint32_t first = 0; first < prompt_tokens;) {
       auto count = std::min<std::uint32_t>(1 + random() % 120, prompt_tokens - first);

@@ -43,8 +43,8 @@ float largest_difference(const std::vector<float>& a, const std::vector<float>& 
 } // namespace
 
 TEST_CASE("logits are those of transformers, however the prompt is cut into chunks") {
-  auto name = GENERATE(as<std::string>{}, "llama_mha", "llama_gqa_tied", "llama_head_dim_sharded", "llama_mqa_v4",
-                       "qwen2_v4", "qwen2_tied");
+  auto name = GENERATE(as<std::string>{}, "llama_mha", "llama_gqa_tied", "llama_head_dim_sharded",
+                       "llama_mqa_v4", "qwen2_v4", "qwen2_tied");
   auto chunk = GENERATE(7U, 64U, 1024U);
   CAPTURE(name, chunk);
   forward_run run{must_load(fixture_dir(name))};

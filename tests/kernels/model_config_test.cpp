@@ -16,7 +16,9 @@ nlohmann::json base() {
     "hidden_act": "silu", "tie_word_embeddings": true})");
 }
 
-core::result<model_config> parse(const nlohmann::json& object) { return parse_config(object.dump(), "config.json"); }
+core::result<model_config> parse(const nlohmann::json& object) {
+  return parse_config(object.dump(), "config.json");
+}
 
 model_config must_parse(const nlohmann::json& object) {
   auto config = parse(object);
@@ -56,7 +58,8 @@ TEST_CASE("a config in the style of transformers 5 is read") {
 
 TEST_CASE("fields that may be absent have the values transformers gives them") {
   auto object = base();
-  for (const char* key : {"num_key_value_heads", "rms_norm_eps", "rope_theta", "hidden_act", "tie_word_embeddings"})
+  for (const char* key :
+       {"num_key_value_heads", "rms_norm_eps", "rope_theta", "hidden_act", "tie_word_embeddings"})
     object.erase(key);
   object["head_dim"] = nullptr;
   auto config = must_parse(object);
@@ -88,8 +91,10 @@ TEST_CASE("what would change the computation and is not implemented is refused b
       {R"({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}})", "rope_scaling of type \"llama3\""},
       {R"({"rope_scaling": {"type": "linear", "factor": 2.0}})", "rope_scaling of type \"linear\""},
       {R"({"rope_scaling": {"factor": 2.0}})", "factor 2.0"},
-      {R"({"rope_parameters": {"rope_theta": 1e4, "rope_type": "yarn"}})", "rope_parameters of type \"yarn\""},
-      {R"({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}})", "partial_rotary_factor 0.5"},
+      {R"({"rope_parameters": {"rope_theta": 1e4, "rope_type": "yarn"}})",
+       "rope_parameters of type \"yarn\""},
+      {R"({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}})",
+       "partial_rotary_factor 0.5"},
       {R"({"partial_rotary_factor": 0.25})", "partial_rotary_factor 0.25"},
       {R"({"use_sliding_window": true, "sliding_window": 64})", "use_sliding_window"},
       {R"({"layer_types": ["full_attention", "sliding_attention"]})", "\"sliding_attention\""},
@@ -129,7 +134,8 @@ TEST_CASE("a field that is missing or makes no sense is refused by name") {
       {R"({"rope_theta": "big"})", "rope_theta"},
       {R"({"rope_theta": 0.5})", "rope_theta"},
       {R"({"rope_parameters": 5})", "rope_parameters"},
-      {R"({"rope_theta": null, "rope_parameters": {"rope_type": "default"}})", "rope_parameters holds no rope_theta"},
+      {R"({"rope_theta": null, "rope_parameters": {"rope_type": "default"}})",
+       "rope_parameters holds no rope_theta"},
       {R"({"tie_word_embeddings": "yes"})", "tie_word_embeddings"},
   }));
   auto object = base();
@@ -141,7 +147,8 @@ TEST_CASE("a field that is missing or makes no sense is refused by name") {
 }
 
 TEST_CASE("a config that is not a JSON object is refused") {
-  for (const char* text : {"", "[]", "{", "null", "\"x\"", "{\"a\":\"\xff\"}"}) CHECK_FALSE(parse_config(text, "c"));
+  for (const char* text : {"", "[]", "{", "null", "\"x\"", "{\"a\":\"\xff\"}"})
+    CHECK_FALSE(parse_config(text, "c"));
   CHECK_FALSE(read_config("/nonexistent"));
 }
 

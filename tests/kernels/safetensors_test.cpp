@@ -58,8 +58,10 @@ TEST_CASE("tensors written are read back exactly") {
 }
 
 TEST_CASE("16-bit floats are widened exactly") {
-  std::vector<std::uint16_t> bits{0x0000, 0x8000, 0x3c00, 0xbc00, 0x7bff, 0x0400, 0x03ff, 0x8001, 0x7c00, 0xfc00};
-  std::vector<float> as_half{0, -0.0F, 1, -1, 65504, 0x1p-14F, 1023 * 0x1p-24F, -0x1p-24F, INFINITY, -INFINITY};
+  std::vector<std::uint16_t> bits{0x0000, 0x8000, 0x3c00, 0xbc00, 0x7bff,
+                                  0x0400, 0x03ff, 0x8001, 0x7c00, 0xfc00};
+  std::vector<float> as_half{0,        -0.0F,           1,         -1,       65504,
+                             0x1p-14F, 1023 * 0x1p-24F, -0x1p-24F, INFINITY, -INFINITY};
   std::vector<float> out(bits.size());
   widen({tensor_type::f16, {}, std::as_bytes(std::span{bits})}, 0, out);
   CHECK(std::memcmp(out.data(), as_half.data(), out.size() * 4) == 0);
@@ -77,14 +79,18 @@ TEST_CASE("a malformed file is refused with what is wrong and where") {
   CHECK_THAT(open_error(""), Catch::Contains("too short"));
   CHECK_THAT(open_error("1234567"), Catch::Contains("too short"));
   CHECK_THAT(open_error(raw_file("{}", 0, 3)), Catch::Contains("header of 3 bytes in a file of 10"));
-  CHECK_THAT(open_error(raw_file("{}", 0, ~std::uint64_t{0})), Catch::Contains("truncated, or not safetensors"));
+  CHECK_THAT(open_error(raw_file("{}", 0, ~std::uint64_t{0})),
+             Catch::Contains("truncated, or not safetensors"));
   CHECK_THAT(open_error(raw_file("{\"a\":", 8)), Catch::Contains("not a JSON object"));
   CHECK_THAT(open_error(raw_file("[1]", 8)), Catch::Contains("not a JSON object"));
   CHECK_THAT(open_error(raw_file("{\"\xff\":{}}", 8)), Catch::Contains("not a JSON object"));
   CHECK_THAT(open_error(raw_file(R"({"t":5})", 8)), Catch::Contains("tensor t is not an object"));
-  CHECK_THAT(open_error(raw_file(R"({"t":{"shape":[2],"data_offsets":[0,8]}})", 8)), Catch::Contains("no dtype"));
-  CHECK_THAT(open_error(raw_file(R"({"t":{"dtype":"F32","data_offsets":[0,8]}})", 8)), Catch::Contains("no shape"));
-  CHECK_THAT(open_error(raw_file(R"({"t":{"dtype":"F32","shape":[2]}})", 8)), Catch::Contains("no data_offsets"));
+  CHECK_THAT(open_error(raw_file(R"({"t":{"shape":[2],"data_offsets":[0,8]}})", 8)),
+             Catch::Contains("no dtype"));
+  CHECK_THAT(open_error(raw_file(R"({"t":{"dtype":"F32","data_offsets":[0,8]}})", 8)),
+             Catch::Contains("no shape"));
+  CHECK_THAT(open_error(raw_file(R"({"t":{"dtype":"F32","shape":[2]}})", 8)),
+             Catch::Contains("no data_offsets"));
   CHECK_THAT(open_error(raw_file(tensor("F32", "[2]", "[0,8]"), 7)),
              Catch::Contains("tensor t ends at data byte 8 but the file holds only 7"));
   CHECK_THAT(open_error(raw_file(tensor("F32", "[2]", "[8,0]"), 8)), Catch::Contains("no range"));
@@ -92,7 +98,8 @@ TEST_CASE("a malformed file is refused with what is wrong and where") {
   CHECK_THAT(open_error(raw_file(tensor("F32", "[2]", "[0,8.5]"), 8)), Catch::Contains("no range"));
   CHECK_THAT(open_error(raw_file(tensor("F32", "[2]", "[0,18446744073709551615]"), 8)),
              Catch::Contains("the file holds only 8"));
-  CHECK_THAT(open_error(raw_file(tensor("F32", "[3]", "[0,8]"), 8)), Catch::Contains("needs 12 bytes but has 8"));
+  CHECK_THAT(open_error(raw_file(tensor("F32", "[3]", "[0,8]"), 8)),
+             Catch::Contains("needs 12 bytes but has 8"));
   CHECK_THAT(open_error(raw_file(tensor("F32", "[-2]", "[0,8]"), 8)), Catch::Contains("has shape [-2]"));
   CHECK_THAT(open_error(raw_file(tensor("F32", "[4294967296,4294967296]", "[0,8]"), 8)),
              Catch::Contains("impossible shape"));

@@ -23,10 +23,12 @@ TEST_CASE("a draw depends on seed and position only") {
   std::vector<float> logits(100, 0.0F);
   std::vector<std::uint32_t> first, second;
   for (std::uint32_t position = 0; position < 50; ++position) first.push_back(draw(logits, {1, 7}, position));
-  for (std::uint32_t position = 50; position-- > 0;) second.insert(second.begin(), draw(logits, {1, 7}, position));
+  for (std::uint32_t position = 50; position-- > 0;)
+    second.insert(second.begin(), draw(logits, {1, 7}, position));
   CHECK(first == second);
   std::vector<std::uint32_t> other_seed;
-  for (std::uint32_t position = 0; position < 50; ++position) other_seed.push_back(draw(logits, {1, 8}, position));
+  for (std::uint32_t position = 0; position < 50; ++position)
+    other_seed.push_back(draw(logits, {1, 8}, position));
   CHECK(first != other_seed);
 }
 
@@ -35,7 +37,8 @@ TEST_CASE("tokens are drawn as often as the softmax says") {
   auto temperature = GENERATE(0.5F, 1.0F, 2.0F);
   constexpr int draws = 20'000;
   std::vector<int> counts(logits.size());
-  for (std::uint32_t position = 0; position < draws; ++position) ++counts[draw(logits, {temperature, 11}, position)];
+  for (std::uint32_t position = 0; position < draws; ++position)
+    ++counts[draw(logits, {temperature, 11}, position)];
   double total = 0;
   for (auto logit : logits) total += std::exp(static_cast<double>(logit / temperature));
   for (std::size_t i = 0; i < logits.size(); ++i) {

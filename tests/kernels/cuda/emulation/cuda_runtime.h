@@ -5,8 +5,8 @@
 #include "cuda_runtime_api.h"
 
 #include <bit>
-#include <math.h>
 #include <functional>
+#include <math.h>
 
 #define __global__
 #define __device__

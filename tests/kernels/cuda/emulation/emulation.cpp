@@ -1,5 +1,6 @@
 #include "cuda_runtime.h"
 
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,47 +16,64 @@ namespace {
 
 constexpr std::size_t stack_bytes = 256 * 1024;
 
-/// A thread of a block: a stack of its own, entered and left at barriers.
+/// A thread of a block: a stack of its own, entered and left at barriers. Serves one block after another.
 struct fiber {
-  ucontext_t context;
+  ucontext_t first_entry;
+  jmp_buf resume;
   std::unique_ptr<char[]> stack{new char[stack_bytes]};
+  bool started = false;
   bool done = false;
 };
 
 std::mutex grid_mutex; ///< static variables stand for shared memory: one grid at a time
 std::vector<fiber> fibers;
-ucontext_t scheduler;
+ucontext_t first_return;
+jmp_buf scheduler;
 fiber* current = nullptr;
 const std::function<void()>* body = nullptr;
 
-void fiber_main() {
-  (*body)();
-  current->done = true;
+/// Back to the scheduler, until it lets this thread go on.
+void leave(fiber& self) {
+  if (_setjmp(self.resume) == 0) _longjmp(scheduler, 1);
 }
 
-void start(fiber& thread) {
-  getcontext(&thread.context);
-  thread.context.uc_stack.ss_sp = thread.stack.get();
-  thread.context.uc_stack.ss_size = stack_bytes;
-  thread.context.uc_link = &scheduler;
-  thread.done = false;
-  makecontext(&thread.context, fiber_main, 0);
+void fiber_main() {
+  auto* self = current;
+  while (true) {
+    (*body)();
+    self->done = true;
+    leave(*self);
+  }
+}
+
+/// Lets a thread run to its next barrier or its end. Unlike swapcontext, jumps need no system call.
+void enter(fiber& thread) {
+  current = &thread;
+  if (_setjmp(scheduler) != 0) return;
+  if (thread.started) _longjmp(thread.resume, 1);
+  thread.started = true;
+  getcontext(&thread.first_entry);
+  thread.first_entry.uc_stack.ss_sp = thread.stack.get();
+  thread.first_entry.uc_stack.ss_size = stack_bytes;
+  thread.first_entry.uc_link = nullptr;
+  makecontext(&thread.first_entry, fiber_main, 0);
+  swapcontext(&first_return, &thread.first_entry);
 }
 
 /// Lets every thread run to the next barrier or its end; returns how many ended.
 unsigned run_to_barrier(unsigned threads, bool backwards) {
   unsigned ended = 0;
   for (unsigned i = 0; i < threads; ++i) {
-    threadIdx = {backwards ? threads - 1 - i : i, 0, 0};
-    current = &fibers[threadIdx.x];
-    swapcontext(&scheduler, &current->context);
-    ended += current->done;
+    auto index = backwards ? threads - 1 - i : i;
+    threadIdx = {index, 0, 0};
+    enter(fibers[index]);
+    ended += fibers[index].done;
   }
   return ended;
 }
 
 void run_block(unsigned threads) {
-  for (unsigned i = 0; i < threads; ++i) start(fibers[i]);
+  for (unsigned i = 0; i < threads; ++i) fibers[i].done = false;
   for (bool backwards = false;; backwards = !backwards) {
     auto ended = run_to_barrier(threads, backwards);
     if (ended == threads) return;
@@ -91,12 +109,7 @@ cudaError_t release(void* data) {
 
 } // namespace
 
-void __syncthreads() {
-  auto* self = current;
-  auto index = threadIdx;
-  swapcontext(&self->context, &scheduler);
-  threadIdx = index;
-}
+void __syncthreads() { leave(*current); }
 
 void cuda_emulation::run_grid(dim3 grid, unsigned threads, const std::function<void()>& thread) {
   std::lock_guard lock{grid_mutex};
