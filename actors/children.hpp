@@ -4,6 +4,7 @@
 
 #include <caf/all.hpp>
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -44,6 +45,20 @@ private:
   };
   std::map<caf::actor_addr, entry> children_;
 };
+
+/// An exception that escapes a handler ends the actor, as it should, but with its text as the reason.
+template <class Self>
+void name_crashes(Self* self) {
+  self->set_exception_handler([](std::exception_ptr& thrown) -> caf::error {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& e) {
+      return caf::make_error(caf::sec::runtime_error, e.what());
+    } catch (...) {
+      return caf::make_error(caf::sec::runtime_error, "an exception of unknown type");
+    }
+  });
+}
 
 /// A table whose children end with `parent`.
 template <class Parent>

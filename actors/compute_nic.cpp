@@ -109,9 +109,10 @@ void compute_nic_state::issue_copy(const proto::local_copy& copy, std::uint64_t 
   ops.reserve(copy.pieces.size());
   for (auto& piece : copy.pieces) ops.push_back({piece.target, piece.source, piece.bytes});
   auto me = caf::actor_cast<proto::compute_nic_actor>(self);
-  devices->compute->copy(std::move(ops), [me, operation](core::result<void> r) {
-    caf::anon_send(me, proto::operation_done{operation, r});
-  });
+  devices->compute->copy(std::move(ops),
+                         [me, operation, inside = devices->computing.enter()](core::result<void> r) {
+                           caf::anon_send(me, proto::operation_done{operation, r});
+                         });
 }
 
 void compute_nic_state::connect(const proto::engine_up& peer) {

@@ -1,5 +1,7 @@
 #include "actors/decode_engine.hpp"
 
+#include "actors/children.hpp"
+
 #include <spdlog/spdlog.h>
 
 namespace dualpath::actors {
@@ -48,19 +50,21 @@ void decode_engine_state::step() {
   memory->pass = devices->compute->begin(std::move(entries));
   auto me = caf::actor_cast<proto::decode_actor>(self);
   auto id = batch.id;
+  auto inside = devices->computing.enter();
   devices->compute->run_layers(*memory->pass, 0, settings->layout.layers, std::move(views),
-                               [me, id, memory](core::result<void> r) {
+                               [me, id, memory, inside](core::result<void> r) {
                                  if (!r) caf::anon_send(me, proto::layer_computed{id, 0, r});
                                });
-  devices->compute->sample(*memory->pass, [me, id, memory](core::result<std::vector<core::token_id>> r) {
-    proto::batch_sampled event{id, {}, {}};
-    if (r) {
-      event.ids = std::move(*r);
-    } else {
-      event.status = core::result<void>{r.error()};
-    }
-    caf::anon_send(me, std::move(event));
-  });
+  devices->compute->sample(*memory->pass,
+                           [me, id, memory, inside](core::result<std::vector<core::token_id>> r) {
+                             proto::batch_sampled event{id, {}, {}};
+                             if (r) {
+                               event.ids = std::move(*r);
+                             } else {
+                               event.status = core::result<void>{r.error()};
+                             }
+                             caf::anon_send(me, std::move(event));
+                           });
 }
 
 void decode_engine_state::stepped(const proto::batch_sampled& event) {
@@ -100,39 +104,50 @@ void decode_engine_state::persist_last_block(decode_job& job) {
   auto block = job.sequence->size() / settings->layout.block_tokens - 1;
   auto tokens = job.sequence->tokens().subspan(std::size_t{block} * settings->layout.block_tokens,
                                                settings->layout.block_tokens);
-  auto parent = job.keys.empty() ? core::root_key(settings->fingerprint) : job.keys.back();
-  job.keys.push_back(core::child_key(parent, tokens));
+  job.keys.push_back(core::child_key(parent_key(job, block), tokens));
   ++job.pins;
-  self->request(pool, caf::infinite, proto::grant_slots{id, 1})
-      .then([this, id, block](proto::granted_slots& granted) {
-        if (!granted.status.ok) {
-          --jobs.at(id).pins;
-          free_if_over(id);
-          return;
-        }
-        auto slot = granted.slots.front();
-        proto::local_copy copy;
-        copy.pieces.push_back(
-            {pool_slot(slot), hbm_block(jobs.at(id).hbm_blocks[block]), settings->layout.full_block_bytes()});
-        self->request(compute_nic, caf::infinite, std::move(copy))
-            .then([this, id, block, slot](const outcome& status) {
-              auto& job = jobs.at(id);
-              --job.pins;
-              if (status.ok) {
-                write_block(slot, job, block);
-              } else {
-                self->send(pool, proto::release_slots{{slot}});
-              }
-              free_if_over(id);
-            });
-      });
+  write_outs.emplace_back(id, block);
+  start_write_outs();
 }
 
-void decode_engine_state::write_block(std::uint32_t slot, const decode_job& job, std::uint32_t block) {
-  auto parent = block == 0 ? core::root_key(settings->fingerprint) : job.keys[block - 1];
-  self->request(storage_nic, caf::infinite,
-                proto::write_block{devices->engine, slot, job.keys[block], parent, block})
-      .then([this, slot](const outcome&) { self->send(pool, proto::release_slots{{slot}}); });
+void decode_engine_state::start_write_outs() {
+  while (!write_outs.empty()) {
+    auto slot = write_slots.allocate(1);
+    if (!slot) return;
+    auto [request, block] = write_outs.front();
+    write_outs.pop_front();
+    write_out(request, block, slot->front());
+  }
+}
+
+void decode_engine_state::write_out(core::request_id request, std::uint32_t block, std::uint32_t slot) {
+  auto& job = jobs.at(request);
+  auto pool_index = write_slots_begin + slot;
+  proto::local_copy copy;
+  copy.pieces.push_back(
+      {pool_slot(pool_index), hbm_block(job.hbm_blocks[block]), settings->layout.full_block_bytes()});
+  auto key = job.keys[block];
+  auto parent = parent_key(job, block);
+  self->request(compute_nic, caf::infinite, std::move(copy)).then([=, this](const outcome& status) {
+    --jobs.at(request).pins;
+    free_if_over(request);
+    if (!status.ok) {
+      release_write_slot(slot);
+      return;
+    }
+    self->request(storage_nic, caf::infinite,
+                  proto::write_block{devices->engine, pool_index, key, parent, block})
+        .then([this, slot](const outcome&) { release_write_slot(slot); });
+  });
+}
+
+void decode_engine_state::release_write_slot(std::uint32_t slot) {
+  write_slots.release({&slot, 1});
+  start_write_outs();
+}
+
+core::block_key decode_engine_state::parent_key(const decode_job& job, std::uint32_t block) const {
+  return block == 0 ? core::root_key(settings->fingerprint) : job.keys[block - 1];
 }
 
 void decode_engine_state::finish(decode_job& job) {
@@ -162,8 +177,12 @@ decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, dev
               proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool) {
   auto& state = self->state;
   state.self = self;
+  name_crashes(self);
   state.hbm = core::slot_allocator{
       static_cast<std::uint32_t>(devices->hbm->bytes().size() / settings->layout.full_block_bytes())};
+  state.write_slots = core::slot_allocator{settings->write_slots};
+  state.write_slots_begin =
+      static_cast<std::uint32_t>(devices->pool.bytes.size() / settings->slot_bytes) - settings->write_slots;
   state.settings = std::move(settings);
   state.devices = std::move(devices);
   state.scheduler = std::move(scheduler);

@@ -61,6 +61,10 @@ struct decode_engine_state {
 
   std::map<landing_key, landing_area> landings;
   core::slot_allocator hbm;
+  core::slot_allocator write_slots; ///< numbered from write_slots_begin
+  std::uint32_t write_slots_begin = 0;
+  std::deque<std::pair<core::request_id, std::uint32_t>>
+      write_outs; ///< blocks in HBM waiting for a write slot
   std::deque<proto::decode_work> waiting_for_hbm;
   std::map<core::request_id, decode_job> jobs;
   std::set<core::request_id> active; ///< jobs whose KV is in HBM
@@ -90,7 +94,10 @@ struct decode_engine_state {
   void stepped(const proto::batch_sampled& event);
   void append(decode_job& job, core::token_id token);
   void persist_last_block(decode_job& job);
-  void write_block(std::uint32_t slot, const decode_job& job, std::uint32_t block);
+  void start_write_outs();
+  void write_out(core::request_id request, std::uint32_t block, std::uint32_t slot);
+  void release_write_slot(std::uint32_t slot);
+  core::block_key parent_key(const decode_job& job, std::uint32_t block) const;
   void finish(decode_job& job);
   void free_if_over(core::request_id request);
 

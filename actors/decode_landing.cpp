@@ -65,7 +65,7 @@ void decode_engine_state::close_landing(const landing_key& key, bool abandoned) 
 void decode_engine_state::release_landing(const landing_key& key) {
   auto node = landings.extract(key);
   if (!node.mapped().slots.empty()) self->send(pool, proto::release_slots{std::move(node.mapped().slots)});
-  if (node.mapped().abandoned) self->send(scheduler, proto::abandoned{key.first});
+  if (node.mapped().abandoned) self->send(scheduler, proto::abandoned{key.first, key.second});
 }
 
 void decode_engine_state::abandon(const proto::abandon& order) {
@@ -77,12 +77,14 @@ void decode_engine_state::abandon(const proto::abandon& order) {
     free_if_over(order.request);
   }
   std::erase_if(waiting_for_hbm, [&](auto& work) { return work.request.id == order.request; });
-  landing_key key{order.request, order.epoch};
-  if (landings.contains(key)) {
+  // Ordered in prefill, or after the hand-over while its landing still waits for HBM.
+  for (auto epoch : {order.epoch, core::prefill_epoch(order.epoch)}) {
+    landing_key key{order.request, epoch};
+    if (!landings.contains(key)) continue;
     close_landing(key, true);
-  } else {
-    self->send(scheduler, proto::abandoned{order.request});
+    return;
   }
+  self->send(scheduler, proto::abandoned{order.request, order.epoch});
 }
 
 void decode_engine_state::accept(proto::decode_work work) {
@@ -157,7 +159,12 @@ void decode_engine_state::persist_prompt(decode_job& job, landing_area& area) {
   auto full = static_cast<std::uint32_t>(settings->layout.full_blocks_in(job.request.context_tokens()));
   for (auto block = job.request.hit_blocks; block < full; ++block) {
     kept.push_back(area.slots[block]);
-    write_block(area.slots[block], job, block);
+    self->request(storage_nic, caf::infinite,
+                  proto::write_block{devices->engine, area.slots[block], job.keys[block],
+                                     parent_key(job, block), block})
+        .then([this, slot = area.slots[block]](const outcome&) {
+          self->send(pool, proto::release_slots{{slot}});
+        });
   }
   std::erase_if(area.slots, [&](auto slot) { return std::binary_search(kept.begin(), kept.end(), slot); });
 }

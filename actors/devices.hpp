@@ -2,6 +2,7 @@
 // which take them over only when idle (engine_supervisor fences them).
 #pragma once
 
+#include "core/gate.hpp"
 #include "core/ids.hpp"
 #include "core/node_counters.hpp"
 #include "kernels/compute.hpp"
@@ -27,11 +28,13 @@ struct engine_devices {
   core::engine_id engine;
   core::node_id node;
   core::engine_role role = core::engine_role::prefill;
+  // In the order of their making: what ends first may still be using what stands above it.
   std::shared_ptr<net::fabric> fabric;
-  std::shared_ptr<kernels::compute_device> compute;
   net::memory_region pool;                     ///< DRAM in whole Full Blocks: the PE or DE buffer
   net::memory_region staging;                  ///< PE: HBM for a few layers of a forward batch
   std::shared_ptr<kernels::device_memory> hbm; ///< DE: HBM for the KV-cache in decode
+  std::shared_ptr<kernels::compute_device> compute;
+  core::gate computing; ///< held by every computation and copy under way
   std::map<core::engine_id, fabric_link> links;
 };
 
@@ -40,9 +43,9 @@ using devices_ptr = std::shared_ptr<engine_devices>;
 struct node_devices {
   core::node_id node;
   core::engine_role role = core::engine_role::prefill;
-  std::shared_ptr<storage::block_store> store; ///< none where nothing is stored
-  std::vector<devices_ptr> engines;
   std::shared_ptr<core::node_counters> counters = std::make_shared<core::node_counters>();
+  std::vector<devices_ptr> engines;
+  std::shared_ptr<storage::block_store> store; ///< none where nothing is stored; works on the engines' pools
 };
 
 } // namespace dualpath::actors

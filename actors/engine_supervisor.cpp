@@ -12,6 +12,7 @@ namespace dualpath::actors {
 
 void engine_supervisor_state::start_children() {
   auto slots = static_cast<std::uint32_t>(devices->pool.bytes.size() / settings->slot_bytes);
+  if (devices->role == core::engine_role::decode) slots -= settings->write_slots;
   auto pool = self->spawn(buffer_pool, slots);
   auto nic = self->spawn(compute_nic, settings, devices, counters);
   proto::engine_up up;
@@ -60,8 +61,7 @@ void engine_supervisor_state::child_down(const caf::down_msg& down) {
 void engine_supervisor_state::fence_devices() {
   auto me = caf::actor_cast<proto::engine_supervisor_actor>(self);
   fences_open = 3;
-  // A copy of nothing runs after everything that the compute device was told before.
-  devices->compute->copy({}, [me](core::result<void>) { caf::anon_send(me, proto::devices_idle{}); });
+  devices->computing.when_empty([me] { caf::anon_send(me, proto::devices_idle{}); });
   devices->fabric->quiesce([me] { caf::anon_send(me, proto::devices_idle{}); });
   self->request(storage_nic, caf::infinite, proto::drain_engine{devices->engine})
       .then([this](const proto::devices_idle&) { device_idle(); });

@@ -8,10 +8,10 @@ group_leader(proto::leader_actor::stateful_pointer<group_leader_state> self, set
   self->delayed_send(self, settings->fetch_interval, proto::tick{});
   return {
       [self](const proto::read_progress& progress) {
-        self->state.read_done_tokens = progress.read_done_tokens;
+        self->state.partly_read_tokens = progress.partly_read_tokens;
       },
       [self, settings, node, scheduler](const proto::tick& timer) {
-        self->send(scheduler, proto::fetch_work{node, self->state.read_done_tokens});
+        self->send(scheduler, proto::fetch_work{node, self->state.partly_read_tokens});
         self->delayed_send(self, settings->fetch_interval, timer);
       },
   };

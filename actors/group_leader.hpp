@@ -9,7 +9,7 @@ namespace dualpath::actors {
 
 struct group_leader_state {
   static inline const char* name = "leader";
-  std::uint64_t read_done_tokens = 0;
+  std::uint64_t partly_read_tokens = 0;
 };
 
 proto::leader_actor::behavior_type

@@ -269,7 +269,8 @@ void prefill_engine_state::compute(std::uint32_t layer) {
   ++batch->in_flight;
   auto me = caf::actor_cast<proto::prefill_actor>(self);
   devices->compute->run_layers(*batch->memory->pass, layer, 1, std::move(views),
-                               [me, layer, id = batch->id, keep = batch->memory](core::result<void> r) {
+                               [me, layer, id = batch->id, keep = batch->memory,
+                                inside = devices->computing.enter()](core::result<void> r) {
                                  caf::anon_send(me, proto::layer_computed{id, layer, r});
                                });
 }
@@ -292,16 +293,17 @@ void prefill_engine_state::layer_computed(const proto::layer_computed& event) {
 void prefill_engine_state::sample() {
   ++batch->in_flight;
   auto me = caf::actor_cast<proto::prefill_actor>(self);
-  devices->compute->sample(*batch->memory->pass, [me, id = batch->id, keep = batch->memory](
-                                                     core::result<std::vector<core::token_id>> r) {
-    proto::batch_sampled event{id, {}, {}};
-    if (r) {
-      event.ids = std::move(*r);
-    } else {
-      event.status = core::result<void>{r.error()};
-    }
-    caf::anon_send(me, std::move(event));
-  });
+  devices->compute->sample(*batch->memory->pass,
+                           [me, id = batch->id, keep = batch->memory, inside = devices->computing.enter()](
+                               core::result<std::vector<core::token_id>> r) {
+                             proto::batch_sampled event{id, {}, {}};
+                             if (r) {
+                               event.ids = std::move(*r);
+                             } else {
+                               event.status = core::result<void>{r.error()};
+                             }
+                             caf::anon_send(me, std::move(event));
+                           });
 }
 
 void prefill_engine_state::sampled(const proto::batch_sampled& event) {

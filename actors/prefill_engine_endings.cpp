@@ -1,6 +1,8 @@
 // The ends of a request in a prefill engine other than success, and the actor's handlers.
 #include "actors/prefill_engine.hpp"
 
+#include "actors/children.hpp"
+
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -20,7 +22,7 @@ void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why) {
 void prefill_engine_state::abandon(const proto::abandon& order) {
   auto found = jobs.find(order.request);
   if (found == jobs.end() || found->second.request.epoch != order.epoch) {
-    self->send(scheduler, proto::abandoned{order.request});
+    self->send(scheduler, proto::abandoned{order.request, order.epoch});
     return;
   }
   auto& job = found->second;
@@ -33,7 +35,7 @@ void prefill_engine_state::forget(core::request_id request) {
   auto node = jobs.extract(request);
   if (!node.mapped().buffer_slots.empty())
     self->send(pool, proto::release_slots{std::move(node.mapped().buffer_slots)});
-  if (node.mapped().abandoned) self->send(scheduler, proto::abandoned{request});
+  if (node.mapped().abandoned) self->send(scheduler, proto::abandoned{request, node.mapped().request.epoch});
 }
 
 proto::prefill_actor::behavior_type
@@ -42,6 +44,7 @@ prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, d
                proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool) {
   auto& state = self->state;
   state.self = self;
+  name_crashes(self);
   state.settings = std::move(settings);
   state.devices = std::move(devices);
   state.scheduler = std::move(scheduler);

@@ -71,7 +71,7 @@ void request_scheduler_state::join_decode_group(core::request_id id) {
 }
 
 void request_scheduler_state::fetch(const proto::fetch_work& report) {
-  nodes[report.node].read_done_tokens = report.read_done_tokens;
+  nodes[report.node].partly_read_tokens = report.partly_read_tokens;
   choose_prefill_for(report.node);
   choose_decode_for(report.node);
 }
@@ -152,8 +152,8 @@ void request_scheduler_state::dispatch(core::request_id id) {
   if (request.path != core::read_path::none) {
     ++turn;
     entry.read_node = request.path == core::read_path::prefill ? prefill.info.node : decode.info.node;
-    entry.read_outstanding = true;
-    nodes[entry.read_node].read_assigned_tokens += hit_tokens;
+    entry.read_outstanding_tokens = hit_tokens;
+    nodes[entry.read_node].read_outstanding_tokens += hit_tokens;
   }
   request.prefill = *entry.prefill;
   request.decode = *entry.decode;
@@ -169,7 +169,11 @@ void request_scheduler_state::dispatch(core::request_id id) {
 void request_scheduler_state::hits_read(const proto::hits_read& event) {
   self->send(directory, proto::unpin_prefix{event.request});
   if (!ledger.is_current(event.request, event.epoch)) return;
-  requests.at(event.request).read_outstanding = false;
+  read_over(requests.at(event.request));
+}
+
+void request_scheduler_state::read_over(scheduled_request& entry) {
+  nodes[entry.read_node].read_outstanding_tokens -= std::exchange(entry.read_outstanding_tokens, 0);
 }
 
 void request_scheduler_state::handed_over(const proto::handed_over& event) {

@@ -12,10 +12,10 @@
 #include "core/policy/engine_load.hpp"
 #include "proto/interfaces.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 namespace dualpath::actors {
@@ -25,7 +25,7 @@ struct scheduled_request {
   std::optional<core::engine_id> prefill, decode; ///< chosen so far
   core::node_id decode_group;
   bool dispatched = false;
-  bool read_outstanding = false; ///< its hits count in the read queue of read_node
+  std::uint64_t read_outstanding_tokens = 0; ///< counted in the read queue of read_node
   core::node_id read_node;
   bool awaiting_client = false; ///< interrupted: the client submits it again
 };
@@ -36,17 +36,19 @@ struct engine_entry {
   std::uint64_t requests = 0, tokens = 0, hbm_tokens_used = 0;
   /// Requests that the other side must let go of before this engine may come back (decode), or be routed
   /// again.
-  std::set<core::request_id> fences;
+  std::map<core::request_id, core::epoch> fences;
   std::optional<proto::engine_up> returning;
 };
 
 struct node_entry {
   std::deque<core::request_id> waiting; ///< decode groups: their private queue
   std::uint64_t waiting_tokens = 0;
-  std::uint64_t read_assigned_tokens = 0, read_done_tokens = 0;
+  std::uint64_t read_outstanding_tokens =
+      0; ///< hits of requests whose read is placed here and not known to be over
+  std::uint64_t partly_read_tokens = 0; ///< of these, as last reported
 
   std::uint64_t read_queue_tokens() const {
-    return read_assigned_tokens > read_done_tokens ? read_assigned_tokens - read_done_tokens : 0;
+    return read_outstanding_tokens - std::min(read_outstanding_tokens, partly_read_tokens);
   }
 };
 
@@ -93,7 +95,8 @@ struct request_scheduler_state {
   void engine_down(const proto::engine_down& event);
   void engine_up(const proto::engine_up& event);
   void admit_engine(const proto::engine_up& event);
-  void abandoned(core::request_id id);
+  void abandoned(core::request_id id, core::epoch epoch);
+  void read_over(scheduled_request& entry);
   void route_again(core::request_id id);
   void take_back(core::request_id id);
   void reject(core::request_id id, const std::string& why);

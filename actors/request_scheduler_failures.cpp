@@ -50,9 +50,10 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
     if (lease->stage == core::stage::decode) {
       interrupt(id);
     } else if (engine.info.role == core::engine_role::prefill) {
-      engine.fences.insert(id); // until the engine is back, its transfers may still touch the landing
+      engine.fences[id] =
+          entry.request.epoch; // until the engine is back, its transfers may still touch the landing
     } else {
-      engine.fences.insert(id);
+      engine.fences[id] = entry.request.epoch;
       send_abandon(*entry.prefill, entry.request);
     }
   }
@@ -74,7 +75,7 @@ void request_scheduler_state::send_abandon(core::engine_id id, const proto::requ
   proto::abandon order{request.id, request.epoch};
   if (!engine.alive) {
     // Dead as well: it is fenced when it comes back.
-    engine.fences.insert(request.id);
+    engine.fences[request.id] = request.epoch;
   } else if (engine.info.role == core::engine_role::prefill) {
     self->send(caf::actor_cast<proto::prefill_actor>(engine.info.actor), order);
   } else {
@@ -82,15 +83,22 @@ void request_scheduler_state::send_abandon(core::engine_id id, const proto::requ
   }
 }
 
-void request_scheduler_state::abandoned(core::request_id id) {
+void request_scheduler_state::abandoned(core::request_id id, core::epoch epoch) {
   for (auto& [engine_id, engine] : engines) {
-    if (engine.fences.erase(id) == 0 || engine.fences.size() > 0 || !engine.returning) continue;
+    auto fence = engine.fences.find(id);
+    // An answer to an order of an earlier attempt says nothing of this one.
+    if (fence == engine.fences.end() || core::decode_epoch(fence->second) < epoch || fence->second > epoch)
+      continue;
+    engine.fences.erase(fence);
+    if (!engine.fences.empty() || !engine.returning) continue;
     auto info = std::move(*engine.returning);
     engine.returning.reset();
     admit_engine(info);
   }
-  auto found = requests.find(id);
-  if (found != requests.end() && found->second.dispatched) route_again(id);
+  // Handed over while the order was on its way: the decode engine that it went to is dead or has let go of it
+  // as well.
+  auto current = ledger.is_current(id, epoch) || ledger.is_current(id, core::decode_epoch(epoch));
+  if (current) route_again(id);
 }
 
 void request_scheduler_state::engine_up(const proto::engine_up& event) {
@@ -103,10 +111,15 @@ void request_scheduler_state::engine_up(const proto::engine_up& event) {
   // up.
   auto orphans = std::exchange(engine.fences, {});
   admit_engine(event);
-  for (auto id : orphans) {
+  for (auto& [id, epoch] : orphans) {
     auto found = requests.find(id);
     if (found == requests.end()) continue;
-    send_abandon(*found->second.decode, found->second.request);
+    auto& entry = found->second;
+    if (engines.at(*entry.decode).alive) {
+      send_abandon(*entry.decode, entry.request);
+    } else {
+      abandoned(id, entry.request.epoch); // both sides are fenced: nothing touches the landing any more
+    }
   }
 }
 
@@ -165,11 +178,7 @@ void request_scheduler_state::route_again(core::request_id id) {
   auto lease = ledger.revoke(id);
   if (entry.prefill) charge(*entry.prefill, entry.request, -1);
   if (entry.decode) charge(*entry.decode, entry.request, -1);
-  if (entry.read_outstanding) {
-    auto& node = nodes[entry.read_node];
-    auto tokens = std::uint64_t{entry.request.hit_blocks} * settings->layout.block_tokens;
-    node.read_assigned_tokens -= std::min(node.read_assigned_tokens, tokens);
-  }
+  read_over(entry);
   auto request = std::move(entry.request);
   entry = scheduled_request{};
   entry.request = std::move(request);
@@ -181,6 +190,7 @@ void request_scheduler_state::route_again(core::request_id id) {
 void request_scheduler_state::reject(core::request_id id, const std::string& why) {
   auto node = requests.extract(id);
   auto& entry = node.mapped();
+  read_over(entry);
   if (entry.prefill) charge(*entry.prefill, entry.request, -1);
   if (entry.decode) charge(*entry.decode, entry.request, -1);
   auto& group = nodes[entry.decode_group];
@@ -204,7 +214,7 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
       [self](const proto::handed_over& event) { self->state.handed_over(event); },
       [self](const proto::request_finished& event) { self->state.finished(event); },
       [self](const proto::request_failed& event) { self->state.failed(event); },
-      [self](const proto::abandoned& event) { self->state.abandoned(event.request); },
+      [self](const proto::abandoned& event) { self->state.abandoned(event.request, event.epoch); },
       [self](const proto::engine_up& event) { self->state.engine_up(event); },
       [self](const proto::engine_down& event) { self->state.engine_down(event); },
       [self](const proto::await_engines& ask) -> caf::result<std::uint32_t> {

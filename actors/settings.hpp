@@ -28,8 +28,11 @@ struct cluster_settings {
   core::quota_limits quota;
   std::uint32_t staging_slots =
       3; ///< layers of a forward batch held in PE HBM at a time: loading, computing, leaving
-  double snic_bytes_per_s = 0;      ///< a node, each direction; 0: as fast as it goes
-  double cnic_bytes_per_s = 0;      ///< a GPU, each direction; 0: as fast as it goes
+  double snic_bytes_per_s = 0; ///< a node, each direction; 0: as fast as it goes
+  double cnic_bytes_per_s = 0; ///< a GPU, each direction; 0: as fast as it goes
+  /// Slots of a DE buffer set aside for blocks on their way from HBM to the store. Were they granted from the
+  /// rest, a landing could wait for HBM that a write-out pins while the write-out waits behind a landing.
+  std::uint32_t write_slots = 4;
   std::uint32_t storage_depth = 16; ///< blocks in flight at a storage NIC
   core::duration fetch_interval = std::chrono::milliseconds{2};
   core::duration transfer_deadline = std::chrono::seconds{30};

@@ -42,7 +42,6 @@ void storage_nic_state::start_reads() {
       auto skipped = static_cast<std::uint32_t>(job.ask.keys.size()) - job.issued;
       job.issued += skipped;
       job.completed += skipped;
-      read_done_tokens += std::uint64_t{skipped} * settings->layout.block_tokens;
       if (job.completed == job.issued) finish_read(id);
       continue;
     }
@@ -113,7 +112,6 @@ void storage_nic_state::completed(const proto::operation_done& done) {
 
 void storage_nic_state::read_completed(const operation& op, const outcome& status) {
   --reads_in_flight;
-  read_done_tokens += settings->layout.block_tokens;
   auto& job = reads.at(op.job);
   ++job.completed;
   if (status.ok) {
@@ -127,15 +125,22 @@ void storage_nic_state::read_completed(const operation& op, const outcome& statu
   if (job.completed == job.ask.keys.size()) {
     finish_read(op.job);
   } else {
-    self->send(leader, proto::read_progress{read_done_tokens});
+    report_progress();
   }
+}
+
+void storage_nic_state::report_progress() {
+  std::uint64_t blocks = 0;
+  for (auto& [id, job] : reads)
+    if (!job.dropped) blocks += job.completed;
+  self->send(leader, proto::read_progress{blocks * settings->layout.block_tokens});
 }
 
 void storage_nic_state::finish_read(std::uint64_t job_id) {
   auto node = reads.extract(job_id);
   std::erase(read_queue, job_id);
   if (!node.mapped().dropped) node.mapped().answer.deliver(proto::blocks_read{node.mapped().good});
-  self->send(leader, proto::read_progress{read_done_tokens});
+  report_progress();
 }
 
 void storage_nic_state::write_completed(operation& op, const outcome& status) {
@@ -162,8 +167,6 @@ void storage_nic_state::drop_engine(core::engine_id engine) {
     if (job.issued == job.completed) untouched.push_back(id);
   }
   for (auto id : untouched) {
-    auto& job = reads.at(id);
-    read_done_tokens += (job.ask.keys.size() - job.completed) * settings->layout.block_tokens;
     finish_read(id);
   }
   std::erase_if(write_queue, [&](auto& job) { return job.ask.engine == engine; });

@@ -55,7 +55,7 @@ struct storage_nic_state {
   std::deque<write_job> write_queue;
   std::map<std::uint64_t, operation> in_flight;
   std::vector<drain> drains;
-  std::uint64_t next_id = 1, read_done_tokens = 0;
+  std::uint64_t next_id = 1;
   std::uint32_t reads_in_flight = 0, writes_in_flight = 0;
   bool read_timer_set = false, write_timer_set = false;
   core::instant writes_resume{0}; ///< after a full store
@@ -68,6 +68,7 @@ struct storage_nic_state {
   void read_completed(const operation& op, const proto::outcome& status);
   void write_completed(operation& op, const proto::outcome& status);
   void finish_read(std::uint64_t job_id);
+  void report_progress();
   void drop_engine(core::engine_id engine);
   void answer_drains();
   std::span<std::byte> slot(core::engine_id engine, std::uint32_t index) const;

@@ -31,7 +31,8 @@ core::result<std::uint64_t> choose(const char* flag, std::uint64_t given_bytes, 
 
 core::result<engine_sizes> choose_sizes(const run_options& options, const core::block_layout& layout,
                                         std::uint64_t slot_bytes, std::uint32_t staging_slots,
-                                        const core::trace_stats& trace, std::uint64_t available_bytes) {
+                                        std::uint32_t write_slots, const core::trace_stats& trace,
+                                        std::uint64_t available_bytes) {
   std::uint64_t prefill_engines = std::uint64_t{options.cluster.prefill_nodes} * options.gpus_per_node;
   std::uint64_t decode_engines = std::uint64_t{options.cluster.decode_nodes} * options.gpus_per_node;
   // A prefill engine has one large area, a decode engine two.
@@ -39,8 +40,7 @@ core::result<engine_sizes> choose_sizes(const run_options& options, const core::
   auto longest = layout.blocks_for(trace.max_total);
   auto requests = std::min<std::uint64_t>(requests_in_pool, std::max<std::uint64_t>(trace.trajectories, 1));
   auto affordable = share_bytes / slot_bytes;
-  // One slot beyond the longest request lets decode write blocks out while a landing fills the pool.
-  auto least = longest + 1;
+  auto least = longest + write_slots;
   if (affordable < least && options.pe_buffer_bytes + options.de_buffer_bytes + options.hbm_bytes == 0) {
     return core::error{core::errc::invalid_argument,
                        "the longest request needs " + core::format_bytes(least * slot_bytes)
@@ -48,11 +48,11 @@ core::result<engine_sizes> choose_sizes(const run_options& options, const core::
                            + core::format_bytes(share_bytes)
                            + "; shrink the trace with --scale-tokens, or use fewer engines"};
   }
-  auto pe =
-      choose("--pe-buffer", options.pe_buffer_bytes, slot_bytes, least, requests * longest + 1, affordable);
+  auto pe = choose("--pe-buffer", options.pe_buffer_bytes, slot_bytes, least,
+                   requests * longest + write_slots, affordable);
   if (!pe) return pe.error();
-  auto de =
-      choose("--de-buffer", options.de_buffer_bytes, slot_bytes, least, requests * longest + 1, affordable);
+  auto de = choose("--de-buffer", options.de_buffer_bytes, slot_bytes, least,
+                   requests * longest + write_slots, affordable);
   if (!de) return de.error();
   auto hbm =
       choose("--hbm", options.hbm_bytes, layout.full_block_bytes(), longest, requests * longest, affordable);

@@ -20,7 +20,8 @@ struct engine_sizes {
 /// Errors: invalid_argument, where a size given is too small for the longest request, or the machine is.
 core::result<engine_sizes> choose_sizes(const run_options& options, const core::block_layout& layout,
                                         std::uint64_t slot_bytes, std::uint32_t staging_slots,
-                                        const core::trace_stats& trace, std::uint64_t available_bytes);
+                                        std::uint32_t write_slots, const core::trace_stats& trace,
+                                        std::uint64_t available_bytes);
 
 /// Memory the machine can still give, from /proc/meminfo.
 std::uint64_t available_memory_bytes();

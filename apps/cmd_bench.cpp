@@ -1,5 +1,6 @@
 #include "apps/cmd_bench.hpp"
 
+#include "apps/cmd_bench_copy.hpp"
 #include "apps/command.hpp"
 #include "core/units.hpp"
 #include "kernels/cpu/bench.hpp"
@@ -109,6 +110,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   command->require_subcommand(1);
   add_compute(*command, exit_code);
   add_store(*command, exit_code);
+  add_bench_copy(*command, exit_code);
 }
 
 } // namespace dualpath::apps

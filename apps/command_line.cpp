@@ -4,6 +4,7 @@
 #include "apps/cmd_compare.hpp"
 #include "apps/cmd_model.hpp"
 #include "apps/cmd_plan.hpp"
+#include "apps/cmd_qos.hpp"
 #include "apps/cmd_run.hpp"
 #include "apps/cmd_trace.hpp"
 #include "apps/config_file.hpp"
@@ -111,6 +112,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_trace_command(app, exit_code);
   add_model_command(app, exit_code);
   add_bench_command(app, exit_code);
+  add_qos_command(app, exit_code);
   set_footers(app);
   try {
     app.parse(argc, argv);

@@ -130,7 +130,8 @@ core::result<core::run_record> run_once(const run_options& options, const run_in
   if (auto fits = check_model_limits((*probe)->model(), stats); !fits) return fits.error();
   auto layout = (*probe)->layout();
   auto sizes = choose_sizes(options, layout, storage::padded_bytes(layout.full_block_bytes()),
-                            actors::cluster_settings{}.staging_slots, stats, available_memory_bytes());
+                            actors::cluster_settings{}.staging_slots, actors::cluster_settings{}.write_slots,
+                            stats, available_memory_bytes());
   if (!sizes) return sizes.error();
   auto nodes = make_nodes(options, inputs.compute, clock, *sizes, directory->path());
   if (!nodes) return nodes.error();

@@ -7,8 +7,18 @@ endfunction()
 
 dualpath_pkg_config(crypto libcrypto)
 dualpath_pkg_config(liburing liburing)
+dualpath_pkg_config(ibverbs libibverbs)
 dualpath_pkg_config(ucx ucx)
 dualpath_pkg_config(xxhash libxxhash)
+
+# Ceph is optional, and ships no CMake package or .pc file.
+find_path(RADOS_INCLUDE_DIR rados/librados.h)
+find_library(RADOS_LIBRARY rados)
+if(RADOS_INCLUDE_DIR AND RADOS_LIBRARY)
+  add_library(dualpath::rados INTERFACE IMPORTED)
+  target_include_directories(dualpath::rados SYSTEM INTERFACE ${RADOS_INCLUDE_DIR})
+  target_link_libraries(dualpath::rados INTERFACE ${RADOS_LIBRARY})
+endif()
 
 find_package(spdlog REQUIRED)
 find_package(CapnProto REQUIRED)

@@ -14,6 +14,10 @@ target_compile_options(dualpath_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wal
 if(DUALPATH_SANITIZE)
   target_compile_options(dualpath_options INTERFACE -fsanitize=${DUALPATH_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(dualpath_options INTERFACE -fsanitize=${DUALPATH_SANITIZE})
+  if(DUALPATH_SANITIZE MATCHES "undefined")
+    # The headers of CAF bind references to null.
+    target_compile_options(dualpath_options INTERFACE -fno-sanitize=null)
+  endif()
 endif()
 find_package(Threads REQUIRED)
 target_link_libraries(dualpath_options INTERFACE Threads::Threads)

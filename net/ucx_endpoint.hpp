@@ -91,7 +91,8 @@ public:
 
   std::uint64_t peer_generation = 0; ///< of the peer's endpoint that leads here; 0: not known
   bool pump_queued = false;          ///< for the owner
-  bool leaving = false;              ///< says bye and closes
+  bool leaving = false;              ///< says bye, then closes
+  bool said_bye = false;
 
   struct waiter {
     core::instant deadline;

@@ -129,7 +129,7 @@ private:
   std::shared_ptr<ucx_peer> find_peer(std::uint64_t instance) const override {
     return peers_.find_instance(instance);
   }
-  void hands_shaken(ucx_peer& peer) override { peer.up = true; }
+  void hands_shaken(const std::shared_ptr<ucx_peer>& peer) override;
   void reconnected(const std::shared_ptr<ucx_peer>& peer) override;
   void lost(const std::shared_ptr<ucx_peer>& peer, const std::string& why) override;
   void deliver(const ucx_peer& from, lane on, message m) override {
@@ -211,6 +211,13 @@ void ucx_fabric::disconnect(peer_id id) {
   at(lane::kv).post([peer, why](ucx_lane& self) { self.close_peer(peer, why); });
   at(lane::collective).post([peer, why](ucx_lane& self) { self.close_peer(peer, why); });
   at(lane::control).post([peer](ucx_lane& self) { self.leave_peer(*peer, "disconnected"); });
+}
+
+void ucx_fabric::hands_shaken(const std::shared_ptr<ucx_peer>& peer) {
+  if (peer->up.exchange(true)) return;
+  for (auto which : {lane::kv, lane::collective}) {
+    at(which).post([peer](ucx_lane& self) { self.renew(peer); });
+  }
 }
 
 void ucx_fabric::reconnected(const std::shared_ptr<ucx_peer>& peer) {

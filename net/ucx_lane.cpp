@@ -213,14 +213,19 @@ void ucx_lane::check_deadlines(core::instant now) {
   for (auto& corpse : corpses_) set_deadline(corpse->next_deadline());
 }
 
+/// What the jobs of an endpoint that said bye end with.
+core::error ucx_lane::parting(const ucx_endpoint& endpoint) const {
+  if (stopping_) return closed_error();
+  return {core::errc::disconnected, "the connection to " + endpoint.peer()->name() + " was closed"};
+}
+
 void ucx_lane::reap(core::instant now) {
   std::erase_if(corpses_, [&](auto& corpse) { return corpse->reap(now); });
   for (std::size_t i = couriers_.size(); i-- > 0;) {
     if (couriers_[i]->idle()) retire(*couriers_[i], closed_error());
   }
   for (auto& place : slots_) {
-    if (place.endpoint && place.endpoint->leaving && place.endpoint->idle())
-      retire(*place.endpoint, closed_error());
+    if (place.endpoint && place.endpoint->said_bye) retire(*place.endpoint, parting(*place.endpoint));
   }
 }
 
@@ -303,7 +308,7 @@ void ucx_lane::connect(const std::shared_ptr<ucx_peer>& peer, core::instant dead
     endpoint = *opened;
   }
   if (endpoint->status() == ucx_endpoint::state::ready) {
-    host_.hands_shaken(*peer);
+    host_.hands_shaken(peer);
     return on_done(peer->id);
   }
   endpoint->waiters.push_back({deadline, std::move(on_done)});
@@ -320,7 +325,8 @@ void ucx_lane::close_peer(const std::shared_ptr<ucx_peer>& peer, const core::err
 /// Opens a lane anew that was closed on this side only: its hello makes the peer give up what it waits for
 /// here.
 void ucx_lane::renew(const std::shared_ptr<ucx_peer>& peer) {
-  if (!stopping_ && peer->up && !slot_of(*peer).endpoint) (void)open_endpoint(peer, nullptr);
+  auto& place = slot_of(*peer);
+  if (!stopping_ && peer->up && place.generation != 0 && !place.endpoint) (void)open_endpoint(peer, nullptr);
 }
 
 void ucx_lane::leave_peer(ucx_peer& peer, const std::string& reason) {
@@ -336,7 +342,7 @@ void ucx_lane::leave_peer(ucx_peer& peer, const std::string& reason) {
       endpoint, letter_kind::bye,
       wire::encode(wire::bye{host_.own_address().sender.who.instance, endpoint.generation(), reason}), true,
       clock_.now() + bye_time);
-  if (place.endpoint && place.endpoint->idle()) retire(*place.endpoint, closed_error());
+  if (place.endpoint && place.endpoint->said_bye) retire(*place.endpoint, parting(*place.endpoint));
 }
 
 ucx_lane::slot& ucx_lane::slot_of(const ucx_peer& peer) {
@@ -425,6 +431,7 @@ void ucx_lane::send_internal(ucx_endpoint& endpoint, letter_kind kind, wire::byt
 void ucx_lane::report(ucx_job& job, core::result<void> outcome) {
   if (job.internal) {
     untidy_ = true; // a courier or a bye has done its work
+    if (job.message_id == static_cast<unsigned>(letter_kind::bye)) job.endpoint->said_bye = true;
   } else {
     host_.report(lane_, job, std::move(outcome));
   }

@@ -32,7 +32,7 @@ public:
   /// The registered region a peer names, if there still is one.
   virtual std::shared_ptr<ucx_region> find_memory(std::uint64_t base, std::uint64_t size) const = 0;
   /// The handshake on the control lane is done.
-  virtual void hands_shaken(ucx_peer& peer) = 0;
+  virtual void hands_shaken(const std::shared_ptr<ucx_peer>& peer) = 0;
   /// The peer gave up its connection and made another: what the other lanes have in flight with it is void.
   virtual void reconnected(const std::shared_ptr<ucx_peer>& peer) = 0;
   /// The peer is gone: its control lane failed, or it said bye.
@@ -76,6 +76,9 @@ public:
   // On the lane's thread, from actions.
   void connect(const std::shared_ptr<ucx_peer>& peer, core::instant deadline, fabric::connected on_done);
   void close_peer(const std::shared_ptr<ucx_peer>& peer, const core::error& why);
+  /// Opens a lane anew that was closed on this side only: its hello makes the peer give up what it waits for
+  /// here.
+  void renew(const std::shared_ptr<ucx_peer>& peer);
   /// Tells the peer first.
   void leave_peer(ucx_peer& peer, const std::string& reason);
 
@@ -100,6 +103,7 @@ private:
   bool retire_broken();
   void check_deadlines(core::instant now);
   void reap(core::instant now);
+  core::error parting(const ucx_endpoint& endpoint) const;
   void step_stop();
   template <class Visit>
   void for_each_worker(Visit visit);
@@ -113,7 +117,6 @@ private:
                                                             std::uint64_t generation,
                                                             const wire::bytes& address,
                                                             const ucx_worker* share);
-  void renew(const std::shared_ptr<ucx_peer>& peer);
   /// Closes the endpoint and fails its waiters.
   void retire(ucx_endpoint& endpoint, const core::error& why);
   void send_internal(ucx_endpoint& endpoint, letter_kind kind, wire::bytes data, bool flushed,

@@ -99,13 +99,14 @@ void ucx_lane::on_hello(const letter& from) {
     endpoint = *opened;
   }
   endpoint->peer_generation = hello->generation;
+  // First: once it has the answer, the peer may use the other lanes at once.
+  welcome(*endpoint);
   wire::hello_reply reply;
   reply.sender = host_.own_address().sender;
   reply.named_instance = hello->target_instance;
   reply.hello_generation = hello->generation;
   reply.generation = endpoint->generation();
   send_internal(*endpoint, letter_kind::hello_reply, wire::encode(reply), false, no_deadline);
-  welcome(*endpoint);
 }
 
 void ucx_lane::on_hello_reply(const letter& from) {
@@ -114,7 +115,16 @@ void ucx_lane::on_hello_reply(const letter& from) {
   auto peer = host_.find_peer(reply->named_instance);
   if (!peer) return;
   auto endpoint = slot_of(*peer).endpoint.get();
-  if (endpoint == nullptr || endpoint->generation() != reply->hello_generation) return;
+  if (endpoint == nullptr) return;
+  if (endpoint->generation() != reply->hello_generation) {
+    // Hellos have crossed: the peer answered an endpoint that is gone, from one newer than the one we lead
+    // to.
+    if (endpoint->peer_generation != 0 && endpoint->peer_generation < reply->generation) {
+      retire(*endpoint, {core::errc::disconnected, peer->name() + " opened its connection anew"});
+      renew(peer);
+    }
+    return;
+  }
   core::result<void> fits;
   if (!reply->refusal.empty()) {
     fits = check_peer(host_.own_address().sender.who, reply->sender);
@@ -134,10 +144,9 @@ void ucx_lane::on_bye(const letter& from) {
   auto peer = host_.find_peer(bye->sender_instance);
   if (!peer) return;
   auto endpoint = slot_of(*peer).endpoint.get();
-  if (endpoint != nullptr) {
-    if (bye->generation < endpoint->peer_generation) return; // of a connection that was replaced
-    retire(*endpoint, {core::errc::disconnected, peer->name() + " closed the connection: " + bye->reason});
-  }
+  // A bye of a connection that has been replaced comes late.
+  if (endpoint == nullptr || endpoint->peer_generation != bye->generation) return;
+  retire(*endpoint, {core::errc::disconnected, peer->name() + " closed the connection: " + bye->reason});
   host_.lost(peer, peer->name() + " closed the connection: " + bye->reason);
 }
 
@@ -156,7 +165,7 @@ void ucx_lane::welcome(ucx_endpoint& endpoint) {
   endpoint.become_ready();
   if (lane_ != lane::control) return;
   auto peer = endpoint.peer();
-  host_.hands_shaken(*peer);
+  host_.hands_shaken(peer);
   for (auto& waiting : std::exchange(endpoint.waiters, {})) waiting.on_done(peer->id);
 }
 

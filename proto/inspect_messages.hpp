@@ -46,7 +46,7 @@ typename Inspector::result_type inspect(Inspector& f, rejected& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, fetch_work& x) {
-  return f(caf::meta::type_name("fetch_work"), x.node, x.read_done_tokens);
+  return f(caf::meta::type_name("fetch_work"), x.node, x.partly_read_tokens);
 }
 
 template <class Inspector>
@@ -81,7 +81,7 @@ typename Inspector::result_type inspect(Inspector& f, abandon& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, abandoned& x) {
-  return f(caf::meta::type_name("abandoned"), x.request);
+  return f(caf::meta::type_name("abandoned"), x.request, x.epoch);
 }
 
 template <class Inspector>
@@ -157,7 +157,7 @@ typename Inspector::result_type inspect(Inspector& f, write_block& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, read_progress& x) {
-  return f(caf::meta::type_name("read_progress"), x.read_done_tokens);
+  return f(caf::meta::type_name("read_progress"), x.partly_read_tokens);
 }
 
 template <class Inspector>

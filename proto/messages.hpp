@@ -97,7 +97,8 @@ struct rejected {
 /// A leader's periodic report on its group; the scheduler answers by handing out work.
 struct fetch_work {
   core::node_id node;
-  std::uint64_t read_done_tokens = 0; ///< tokens the node's storage NIC has read since the start of the run
+  /// Tokens already read of the requests that the node's storage NIC is still reading.
+  std::uint64_t partly_read_tokens = 0;
 };
 struct prefill_work {
   proto::request request;
@@ -129,6 +130,7 @@ struct abandon {
 };
 struct abandoned {
   core::request_id request;
+  core::epoch epoch; ///< of the order
 };
 struct engine_up {
   core::engine_id engine;
@@ -217,7 +219,7 @@ struct drain_engine {
   core::engine_id engine;
 };
 struct read_progress {
-  std::uint64_t read_done_tokens = 0;
+  std::uint64_t partly_read_tokens = 0; ///< as in fetch_work
 };
 
 // ---- engine ↔ its compute NIC

@@ -1,5 +1,6 @@
 #include "storage/block_files.hpp"
 
+#include "storage/block_check.hpp"
 #include "storage/block_paths.hpp"
 
 #include <array>
@@ -47,10 +48,6 @@ core::error block_files::failure(int code, std::string_view verb, const core::bl
   }
 }
 
-core::error block_files::bad(core::errc code, const core::block_key& key, std::string_view why) const {
-  return {code, "block " + core::to_hex(key) + " in " + folder_.path + " " + std::string{why}};
-}
-
 task<std::int64_t> block_files::transfer(direction way, int file, header_page page,
                                          std::span<std::byte> payload) {
   const auto total = static_cast<std::int64_t>(page.size() + payload.size());
@@ -82,26 +79,6 @@ task<int> block_files::discard(const char* path) {
   co_return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
 }
 
-core::result<block_header> block_files::check(const core::block_key& key, std::int64_t moved,
-                                              std::span<const std::byte> payload,
-                                              const_header_page page) const {
-  if (moved < static_cast<std::int64_t>(page.size())) return bad(core::errc::corrupt, key, "is cut short");
-  auto header = decode_header(page);
-  if (!header && header.error().code == core::errc::unsupported)
-    return bad(core::errc::not_found, key, "is not for this build: its " + header.error().text);
-  if (!header) return bad(core::errc::corrupt, key, "is damaged: its " + header.error().text);
-  if (header->name.key != key) return bad(core::errc::corrupt, key, "holds another block");
-  if (header->model != id_.model || header->layout != id_.layout)
-    return bad(core::errc::not_found, key, "belongs to another model or layout");
-  if (header->payload_bytes != payload_bytes()) return bad(core::errc::corrupt, key, "has the wrong size");
-  if (payload.empty()) return header;
-  if (moved < static_cast<std::int64_t>(page.size() + payload.size()))
-    return bad(core::errc::corrupt, key, "is cut short");
-  if (checksum(payload) != header->payload_checksum)
-    return bad(core::errc::corrupt, key, "is damaged: its payload fails its checksum");
-  return header;
-}
-
 task<core::result<block_header>> block_files::load(const core::block_key& key, std::span<std::byte> payload,
                                                    header_page page) {
   auto path = block_path(key);
@@ -110,7 +87,8 @@ task<core::result<block_header>> block_files::load(const core::block_key& key, s
   auto moved = co_await transfer(direction::read, file, page, payload);
   co_await ring_.close(file);
   if (moved < 0) co_return failure(static_cast<int>(-moved), "read", key);
-  auto header = check(key, moved, payload, page);
+  auto header = check_block({id_.model, id_.layout, folder_.path}, key, static_cast<std::uint64_t>(moved),
+                            page, payload);
   if (!header && header.error().code == core::errc::corrupt) co_await discard(path.data());
   co_return header;
 }
@@ -129,7 +107,7 @@ task<core::result<block_name>> block_files::read_name(const core::block_key& key
   if (size_bytes < file_bytes()) {
     auto path = block_path(key);
     co_await discard(path.data());
-    co_return bad(core::errc::corrupt, key, "is cut short");
+    co_return bad_block(core::errc::corrupt, key, folder_.path, "is cut short");
   }
   co_return header->name;
 }

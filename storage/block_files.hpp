@@ -60,10 +60,7 @@ private:
   /// Opens, transfers and closes. The header, found sound and ours.
   task<core::result<block_header>> load(const core::block_key& key, std::span<std::byte> payload,
                                         header_page page);
-  core::result<block_header> check(const core::block_key& key, std::int64_t moved,
-                                   std::span<const std::byte> payload, const_header_page page) const;
   core::error failure(int code, std::string_view verb, const core::block_key& key) const;
-  core::error bad(core::errc code, const core::block_key& key, std::string_view why) const;
 
   uring& ring_;
   store_folder& folder_;

@@ -1,16 +1,16 @@
 #include "storage/file_store.hpp"
 
+#include "storage/atomic_counters.hpp"
 #include "storage/block_files.hpp"
 #include "storage/block_paths.hpp"
 #include "storage/bounded_store.hpp"
 #include "storage/buffer_check.hpp"
+#include "storage/name_inbox.hpp"
 #include "storage/store_folder.hpp"
 #include "storage/task.hpp"
 #include "storage/uring.hpp"
 
-#include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -78,53 +78,6 @@ public:
 private:
   std::unique_ptr<std::byte, void (*)(void*)> memory_;
   std::vector<std::byte*> free_;
-};
-
-class atomic_counters {
-public:
-  void count_read(const core::result<void>& outcome, std::uint64_t bytes) {
-    if (outcome)
-      add(reads_), add(read_bytes_, bytes);
-    else
-      count_failure(outcome.error().code);
-  }
-  void count_write(const core::result<void>& outcome, std::uint64_t bytes) {
-    if (outcome)
-      add(writes_), add(written_bytes_, bytes);
-    else
-      count_failure(outcome.error().code);
-  }
-  void count_failure(core::errc code) {
-    switch (code) {
-    case core::errc::not_found:
-      return add(missing_);
-    case core::errc::corrupt:
-      return add(corrupt_);
-    case core::errc::io:
-      return add(io_errors_);
-    case core::errc::no_space:
-      return add(no_space_);
-    default:
-      return;
-    }
-  }
-  store_counters snapshot() const {
-    return {.reads = reads_,
-            .read_bytes = read_bytes_,
-            .writes = writes_,
-            .written_bytes = written_bytes_,
-            .missing = missing_,
-            .corrupt = corrupt_,
-            .io_errors = io_errors_,
-            .no_space = no_space_};
-  }
-
-private:
-  using counter = std::atomic<std::uint64_t>;
-  static void add(counter& to, std::uint64_t amount = 1) { to.fetch_add(amount, std::memory_order_relaxed); }
-
-  counter reads_ = 0, read_bytes_ = 0, writes_ = 0, written_bytes_ = 0;
-  counter missing_ = 0, corrupt_ = 0, io_errors_ = 0, no_space_ = 0;
 };
 
 class file_store final : public block_store {
@@ -312,41 +265,6 @@ detached file_store::serve(name_request what, header_page page) {
   what.on_done(std::move(outcome));
   --pages_in_use_;
 }
-
-/// Names on their way from the store's thread to the caller of scan().
-class name_inbox {
-public:
-  void expect() {
-    std::lock_guard lock{mutex_};
-    ++expected_;
-  }
-  void arrive(core::result<block_name> name) {
-    std::lock_guard lock{mutex_};
-    --expected_;
-    if (name)
-      names_.push_back(*name);
-    else if (name.error().code == core::errc::io || name.error().code == core::errc::closed)
-      failure_ = name.error();
-    wake_.notify_one();
-  }
-  /// Waits until no more than `most` are expected, and takes what came.
-  std::vector<block_name> take(std::size_t most) {
-    std::unique_lock lock{mutex_};
-    wake_.wait(lock, [&] { return expected_ <= most; });
-    return std::exchange(names_, {});
-  }
-  std::optional<core::error> failure() {
-    std::lock_guard lock{mutex_};
-    return failure_;
-  }
-
-private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::size_t expected_ = 0;
-  std::vector<block_name> names_;
-  std::optional<core::error> failure_;
-};
 
 core::result<void> file_store::scan(const std::function<void(const block_name&)>& visit) {
   name_inbox inbox;

@@ -68,7 +68,9 @@ TEST_CASE("put and get move bytes between processes") {
 }
 
 TEST_CASE("when a peer is killed, what is in flight resolves, it is reported down and memory is free again") {
-  two_processes both{any_transport(), any_memory()};
+  auto transport = any_transport(), memory = any_memory();
+  INFO(transport << ", " << memory);
+  two_processes both{transport, memory};
   outcome<std::string> downs;
   both.here->on_peer_down([downs](peer_id, std::string why) mutable { downs.set(why); });
   outcome<ending> ends;
@@ -87,6 +89,7 @@ TEST_CASE("when a peer is killed, what is in flight resolves, it is reported dow
   for (auto& end : both.around->await(ends, count)) {
     if (!end) continue;
     ++failed;
+    INFO(end->text);
     CHECK(end->code == core::errc::disconnected);
   }
   // Memory mapped from the dead process still takes puts and gets; whoever owned it is told below.

@@ -6,6 +6,18 @@
 namespace dualpath::net::testing {
 namespace {
 
+/// Entry `number`, counted round, of a list with commas.
+std::string nth_of(const std::string& list, std::uint32_t number) {
+  std::vector<std::string> entries(1);
+  for (char c : list) {
+    if (c == ',')
+      entries.emplace_back();
+    else
+      entries.back() += c;
+  }
+  return entries[number % entries.size()];
+}
+
 class ucx_world final : public world {
 public:
   explicit ucx_world(std::string transports) : transports_{std::move(transports)} {}
@@ -15,6 +27,9 @@ public:
     options.clock = &clock_;
     options.self = self;
     options.transports = transports_;
+    // Two RDMA devices stand for two machines.
+    if (const char* devices = std::getenv("DUALPATH_TEST_DEVICES"); devices && transports_ == "rc_v")
+      options.settings.emplace_back("NET_DEVICES", nth_of(devices, self.engine.value));
     auto opened = open_ucx_fabric(std::move(options));
     if (!opened) FAIL(opened.error().text);
     return std::move(*opened);
@@ -47,11 +62,14 @@ private:
 
 } // namespace
 
-std::vector<std::string> all_worlds() { return {"simulated", "tcp", "shared memory"}; }
+std::vector<std::string> all_worlds() {
+  if (const char* only = std::getenv("DUALPATH_TEST_FABRIC")) return {only};
+  return {"simulated", "tcp", "shared memory"};
+}
 
 std::unique_ptr<world> make_world(const std::string& name) {
   if (name == "simulated") return std::make_unique<simulated_world>();
-  if (name == "tcp") return std::make_unique<ucx_world>("tcp");
+  if (name == "tcp" || name == "rc_v") return std::make_unique<ucx_world>(name);
   return std::make_unique<ucx_world>("posix,cma,self,tcp");
 }
 

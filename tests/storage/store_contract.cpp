@@ -1,88 +1,10 @@
 // The contract of storage/block_store.hpp, run against every implementation.
-#include "fixture.hpp"
+#include "contract_subject.hpp"
 
-#include "storage/file_store.hpp"
-#include "storage/sim_store.hpp"
-
-#include <functional>
 #include <thread>
 
 namespace dualpath::storage::testing {
 namespace {
-
-// 10 200 bytes: not a whole number of pages.
-constexpr core::block_layout layout{.layers = 3, .block_tokens = 4, .token_bytes = 850};
-constexpr std::uint64_t payload_bytes = layout.full_block_bytes();
-
-/// Opens stores that share their blocks; opening again finds what was stored.
-struct subject {
-  std::string name;
-  std::function<std::unique_ptr<block_store>()> open;
-  std::shared_ptr<void> keeps;
-};
-
-std::unique_ptr<block_store> take(core::result<std::unique_ptr<block_store>> opened) {
-  INFO((opened ? "" : opened.error().text));
-  REQUIRE(opened);
-  return std::move(*opened);
-}
-
-subject files(std::string name, const std::filesystem::path& where, bool direct, durability keep) {
-  auto folder = std::make_shared<temp_folder>(where);
-  return {std::move(name),
-          [=, path = folder->path()] {
-            return take(open_file_store({.directory = path,
-                                         .model = model(1),
-                                         .layout = layout,
-                                         .queue_depth = 8,
-                                         .keep = keep,
-                                         .direct_io = direct}));
-          },
-          folder};
-}
-
-subject simulated(std::string name, sim_timing timing) {
-  auto shelf = make_sim_shelf();
-  return {std::move(name),
-          [=] {
-            return take(open_sim_store({.payload_bytes = payload_bytes, .shelf = shelf, .timing = timing}));
-          },
-          shelf};
-}
-
-/// Room for all a test stores, so that nothing may be given up.
-subject bounded() {
-  auto folder = std::make_shared<temp_folder>("/dev/shm");
-  return {"tmpfs, bounded",
-          [path = folder->path()] {
-            return take(open_file_store({.directory = path,
-                                         .model = model(1),
-                                         .layout = layout,
-                                         .queue_depth = 8,
-                                         .capacity_bytes = 200 * (4096 + padded_bytes(payload_bytes))}));
-          },
-          folder};
-}
-
-subject any_store() {
-  switch (GENERATE(0, 1, 2, 3, 4, 5)) {
-  case 0:
-    return files("disk, direct", std::filesystem::temp_directory_path(), true, durability::process);
-  case 1:
-    return files("disk, through the page cache", std::filesystem::temp_directory_path(), false,
-                 durability::power);
-  case 2:
-    return files("tmpfs", "/dev/shm", true, durability::process);
-  case 3:
-    return simulated("memory", {});
-  case 4:
-    return bounded();
-  default:
-    return simulated(
-        "simulated",
-        {.latency = std::chrono::microseconds{50}, .read_bytes_per_s = 4e9, .write_bytes_per_s = 2e9});
-  }
-}
 
 TEST_CASE("a stored block reads back as it was written, padding included") {
   auto under_test = any_store();

@@ -1,0 +1,386 @@
+#include "actors/request_scheduler.hpp"
+
+#include "actor_world.hpp"
+#include "actors/block_directory.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+using namespace dualpath;
+using namespace dualpath::actors;
+using dualpath::actors::testing::actor_world;
+using dualpath::actors::testing::peer;
+
+namespace {
+
+constexpr std::uint32_t hit_blocks = 3, context_tokens = 14;
+
+/// A scheduler between two prefill engines' nodes, two decode engines' nodes and a client, all played by the
+/// test. Engine n is alone on node n; 0 and 1 prefill, 2 and 3 decode.
+struct cluster : actor_world {
+  cluster() {
+    auto stored = std::make_shared<std::vector<storage::block_name>>();
+    auto chain = core::key_chain(settings->fingerprint, context(), settings->layout.block_tokens);
+    auto parent = core::root_key(settings->fingerprint);
+    for (std::uint32_t depth = 0; depth < hit_blocks; ++depth) {
+      stored->push_back({chain[depth], parent, depth});
+      parent = chain[depth];
+    }
+    directory =
+        system.spawn(block_directory, std::shared_ptr<const std::vector<storage::block_name>>{stored});
+    for (int i = 0; i < 4; ++i) engines.push_back(std::make_unique<peer>(system));
+  }
+  /// After this the policy is fixed.
+  void start(core::policy policy = core::policy::basic) {
+    settings->policy = policy;
+    scheduler = system.spawn(request_scheduler, settings_ptr{settings}, directory);
+  }
+  static std::vector<core::token_id> context() { return std::vector<core::token_id>(context_tokens, 7); }
+  static core::engine_role role_of(std::uint32_t engine) {
+    return engine < 2 ? core::engine_role::prefill : core::engine_role::decode;
+  }
+
+  void up(std::uint32_t engine, std::uint32_t incarnation = 0) {
+    proto::engine_up event;
+    event.engine = core::engine_id{engine};
+    event.node = core::node_id{engine};
+    event.role = role_of(engine);
+    event.incarnation = core::incarnation{incarnation};
+    event.actor = engines[engine]->pointer();
+    event.hbm_tokens = 1024;
+    client.send(scheduler, event);
+    run();
+  }
+  void down(std::uint32_t engine, std::uint32_t incarnation = 0) {
+    client.send(scheduler,
+                proto::engine_down{core::engine_id{engine}, core::incarnation{incarnation}, "test"});
+    run();
+  }
+  void submit(std::uint64_t id) {
+    proto::request request;
+    request.id = core::request_id{id};
+    request.context = context();
+    request.generate_tokens = 4;
+    request.keys = core::key_chain(settings->fingerprint, request.context, settings->layout.block_tokens);
+    request.client = client.pointer();
+    client.send(scheduler, proto::submit{request});
+    run();
+  }
+  void fetch(std::uint32_t node, std::uint64_t partly_read_tokens = 0) {
+    client.send(scheduler, proto::fetch_work{core::node_id{node}, partly_read_tokens});
+    run();
+  }
+  /// The work that engine gets when every node fetches.
+  std::optional<proto::request> work_of(std::uint32_t engine) {
+    for (std::uint32_t node : {0, 1, 2, 3}) fetch(node);
+    auto work = engines[engine]->next<proto::prefill_work>();
+    if (!work) return std::nullopt;
+    return work->request;
+  }
+  template <class Message>
+  void from(std::uint32_t engine, Message message) {
+    engines[engine]->send(scheduler, std::move(message));
+    run();
+  }
+  void answer(std::uint32_t engine, const proto::abandon& order) {
+    from(engine, proto::abandoned{order.request, order.epoch});
+  }
+  std::optional<proto::abandon> abandon_at(std::uint32_t engine) {
+    return engines[engine]->next<proto::abandon>();
+  }
+
+  peer client{system};
+  std::vector<std::unique_ptr<peer>> engines;
+  proto::directory_actor directory;
+  proto::scheduler_actor scheduler;
+};
+
+} // namespace
+
+TEST_CASE("a request is handed to its prefill engine once both sides are chosen", "[request_scheduler]") {
+  cluster c;
+  c.start();
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  c.fetch(0);
+  CHECK_FALSE(c.engines[0]->next<proto::prefill_work>());
+  c.fetch(2);
+  auto work = c.engines[0]->next<proto::prefill_work>();
+  REQUIRE(work);
+  CHECK(work->request.decode == core::engine_id{2});
+  CHECK(work->request.hit_blocks == hit_blocks);
+  CHECK(work->request.path == core::read_path::prefill);
+  CHECK(work->request.attempt == 1);
+}
+
+TEST_CASE("a decode engine that dies before decode comes back only when the prefill engine has let go",
+          "[request_scheduler]") {
+  cluster c;
+  c.start();
+  c.up(0);
+  c.up(2);
+  c.engines[0]->drop_all<proto::engine_up>();
+  c.submit(1);
+  auto work = c.work_of(0);
+  REQUIRE(work);
+  c.down(2);
+  CHECK(c.engines[0]->next<proto::engine_down>());
+  auto order = c.abandon_at(0);
+  REQUIRE(order);
+  CHECK(order->epoch == work->epoch);
+  c.up(2, 1);
+  // Transfers into its memory may still be under way.
+  CHECK_FALSE(c.engines[0]->next<proto::engine_up>());
+  CHECK_FALSE(c.work_of(0));
+  c.answer(0, *order);
+  auto back = c.engines[0]->next<proto::engine_up>();
+  REQUIRE(back);
+  CHECK(back->incarnation == core::incarnation{1});
+  auto again = c.work_of(0);
+  REQUIRE(again);
+  CHECK(again->attempt == 2);
+  CHECK(again->epoch > work->epoch);
+}
+
+TEST_CASE("the landing of a dead prefill engine is given up only when the engine is back, and so is fenced",
+          "[request_scheduler]") {
+  cluster c;
+  c.start();
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  auto work = c.work_of(0);
+  REQUIRE(work);
+  c.down(0);
+  CHECK_FALSE(c.abandon_at(2));
+  CHECK_FALSE(c.work_of(0));
+  c.up(0, 1);
+  auto order = c.abandon_at(2);
+  REQUIRE(order);
+  CHECK(order->epoch == work->epoch);
+  CHECK_FALSE(c.work_of(0));
+  c.answer(2, *order);
+  auto again = c.work_of(0);
+  REQUIRE(again);
+  CHECK(again->attempt == 2);
+}
+
+TEST_CASE("a request whose two engines are down at once is routed again when both are back",
+          "[request_scheduler]") {
+  auto first = GENERATE(0u, 2u);
+  auto back_first = GENERATE(0u, 2u);
+  // The prefill engine may have let go of the request before it died.
+  auto answered = GENERATE(true, false);
+  INFO("engine " << first << " dies first, engine " << back_first << " is back first, abandon answered "
+                 << answered);
+  cluster c;
+  c.start();
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  auto work = c.work_of(0);
+  REQUIRE(work);
+  c.down(first);
+  auto order = c.abandon_at(0);
+  if (order && answered) c.answer(0, *order);
+  c.down(2 - first);
+  for (auto engine : {back_first, 2 - back_first}) {
+    c.up(engine, 1);
+    for (std::uint32_t each : {0, 2}) {
+      // Only what a living engine is asked is answered.
+      auto asked = c.abandon_at(each);
+      if (asked) c.answer(each, *asked);
+    }
+  }
+  auto again = c.work_of(0);
+  REQUIRE(again);
+  CHECK(again->attempt == 2);
+  CHECK(again->decode == core::engine_id{2});
+}
+
+TEST_CASE("what carries an epoch that is over changes nothing", "[request_scheduler]") {
+  cluster c;
+  c.start();
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  auto old = c.work_of(0);
+  REQUIRE(old);
+  c.down(0);
+  c.up(0, 1);
+  c.answer(2, *c.abandon_at(2));
+  auto current = c.work_of(0);
+  REQUIRE(current);
+  auto old_decode = core::decode_epoch(old->epoch);
+  c.from(0, proto::hits_read{old->id, old->epoch, 0});
+  c.from(0, proto::handed_over{old->id, old->epoch});
+  c.from(2, proto::request_finished{old->id, old_decode});
+  c.from(0, proto::request_failed{old->id, old->epoch, proto::outcome::failure(core::errc::io, "late")});
+  c.from(2, proto::request_failed{old->id, old_decode, proto::outcome::failure(core::errc::io, "late")});
+  CHECK_FALSE(c.work_of(0));
+  CHECK_FALSE(c.client.next<proto::interrupted>());
+  // It is still in prefill under its new epoch.
+  c.down(2);
+  auto order = c.abandon_at(0);
+  REQUIRE(order);
+  CHECK(order->epoch == current->epoch);
+}
+
+TEST_CASE("an answer to an order of an earlier attempt does not disturb the present one",
+          "[request_scheduler]") {
+  cluster c;
+  c.start();
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  auto work = c.work_of(0);
+  REQUIRE(work);
+  c.up(3);
+  c.down(2);
+  auto order = c.abandon_at(0);
+  REQUIRE(order);
+  // The prefill engine had failed by itself before the order reached it.
+  c.from(0, proto::request_failed{work->id, work->epoch, proto::outcome::failure(core::errc::io, "test")});
+  auto again = c.work_of(0);
+  REQUIRE(again);
+  CHECK(again->decode == core::engine_id{3});
+  c.answer(0, *order);
+  CHECK_FALSE(c.work_of(0));
+  c.from(0, proto::handed_over{again->id, again->epoch});
+  c.from(3, proto::request_finished{again->id, core::decode_epoch(again->epoch)});
+  // Closed, and so a submission is a new request.
+  c.submit(1);
+  auto fresh = c.work_of(0);
+  REQUIRE(fresh);
+  CHECK(fresh->attempt == 1);
+}
+
+TEST_CASE("an answer to an order of an earlier attempt does not let a later engine back",
+          "[request_scheduler]") {
+  cluster c;
+  c.start();
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  auto work = c.work_of(0);
+  REQUIRE(work);
+  c.up(3);
+  c.down(2);
+  auto first_order = c.abandon_at(0);
+  REQUIRE(first_order);
+  c.from(0, proto::request_failed{work->id, work->epoch, proto::outcome::failure(core::errc::io, "test")});
+  REQUIRE(c.work_of(0));
+  c.down(3);
+  auto second_order = c.abandon_at(0);
+  REQUIRE(second_order);
+  c.up(3, 1);
+  c.engines[0]->drop_all<proto::engine_up>();
+  c.answer(0, *first_order);
+  CHECK_FALSE(c.engines[0]->next<proto::engine_up>());
+  c.answer(0, *second_order);
+  CHECK(c.engines[0]->next<proto::engine_up>());
+  auto again = c.work_of(0);
+  REQUIRE(again);
+  CHECK(again->decode == core::engine_id{3});
+}
+
+TEST_CASE("blocks that a storage NIC has read already do not count as waiting", "[request_scheduler]") {
+  cluster c;
+  c.start(core::policy::dualpath);
+  c.up(0);
+  c.up(2);
+  auto path_of = [&](std::uint64_t id, std::uint64_t partly_read_tokens) {
+    c.submit(id);
+    c.fetch(0, partly_read_tokens);
+    c.fetch(2);
+    return c.engines[0]->next<proto::prefill_work>().value().request.path;
+  };
+  auto tokens = std::uint64_t{hit_blocks} * c.settings->layout.block_tokens;
+  CHECK(path_of(1, 0) == core::read_path::prefill);
+  CHECK(path_of(2, 0) == core::read_path::decode);
+  CHECK(path_of(3, tokens / 3) == core::read_path::prefill);
+  CHECK(path_of(4, tokens / 3) == core::read_path::decode);
+}
+
+TEST_CASE("a decode engine that dies in decode has its client submit again", "[request_scheduler]") {
+  cluster c;
+  c.start();
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  auto work = c.work_of(0);
+  REQUIRE(work);
+  c.submit(1); // a repeat of an open request is not another request
+  CHECK_FALSE(c.work_of(0));
+  c.from(0, proto::handed_over{work->id, work->epoch});
+  c.down(2);
+  CHECK_FALSE(c.abandon_at(0));
+  CHECK(c.client.next<proto::interrupted>());
+  c.up(2, 1);
+  CHECK_FALSE(c.work_of(0));
+  c.submit(1);
+  auto again = c.work_of(0);
+  REQUIRE(again);
+  CHECK(again->attempt == 2);
+}
+
+TEST_CASE("requests that were not handed out yet go to the engines that are left", "[request_scheduler]") {
+  cluster c;
+  c.start();
+  c.up(0);
+  c.up(1);
+  c.up(2);
+  c.up(3);
+  c.submit(1);
+  c.fetch(0); // engine 0 is chosen, the decode side is not
+  c.down(0);
+  c.down(2);
+  auto work = c.work_of(1);
+  REQUIRE(work);
+  CHECK(work->prefill == core::engine_id{1});
+  CHECK(work->decode == core::engine_id{3});
+  CHECK(work->attempt == 1);
+}
+
+TEST_CASE("a request that fails again and again is rejected with its last reason", "[request_scheduler]") {
+  cluster c;
+  c.start();
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  int attempts = 0;
+  while (auto work = c.work_of(0)) {
+    REQUIRE(++attempts < 100);
+    c.from(0, proto::request_failed{work->id, work->epoch,
+                                    proto::outcome::failure(core::errc::io, "the disk is on fire")});
+  }
+  CHECK(attempts > 1);
+  auto rejected = c.client.next<proto::rejected>();
+  REQUIRE(rejected);
+  CHECK_THAT(rejected->why, Catch::Contains("on fire"));
+}
+
+TEST_CASE("the read queue of a node is right again after a failure", "[request_scheduler]") {
+  cluster c;
+  c.start(core::policy::dualpath);
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  auto work = c.work_of(0);
+  REQUIRE(work);
+  REQUIRE(work->path == core::read_path::prefill);
+  c.down(0);
+  c.up(0, 1);
+  c.answer(2, *c.abandon_at(2));
+  std::vector<core::read_path> paths;
+  for (std::uint64_t id = 2; id <= 5; ++id) c.submit(id);
+  for (std::uint32_t node : {0, 2}) c.fetch(node);
+  while (auto next = c.engines[0]->next<proto::prefill_work>()) paths.push_back(next->request.path);
+  REQUIRE(paths.size() == 5);
+  // With the true queues the reads of five requests alternate between the sides.
+  auto decode = std::count(paths.begin(), paths.end(), core::read_path::decode);
+  CHECK(decode >= 2);
+  CHECK(decode <= 3);
+}

@@ -1,0 +1,15 @@
+# Runs PROGRAM with ARGUMENTS; fails unless it exits with EXIT_CODE, prints nothing to stdout and to stderr one line that
+# matches PATTERN.
+execute_process(COMMAND ${PROGRAM} ${ARGUMENTS} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE error)
+if(NOT code EQUAL EXIT_CODE)
+  message(FATAL_ERROR "exit code ${code} instead of ${EXIT_CODE}:\n${output}${error}")
+endif()
+if(NOT output STREQUAL "")
+  message(FATAL_ERROR "stdout is not empty:\n${output}")
+endif()
+if(NOT error MATCHES "^dualpath: [^\n]*\n(Run with --help for more information.\n)?$")
+  message(FATAL_ERROR "stderr is not one line of the program:\n${error}")
+endif()
+if(NOT error MATCHES "${PATTERN}")
+  message(FATAL_ERROR "no '${PATTERN}' in:\n${error}")
+endif()

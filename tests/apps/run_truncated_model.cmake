@@ -1,0 +1,11 @@
+# Writes a model to FOLDER, cuts its weights off in the middle, and expects PROGRAM to refuse it.
+file(REMOVE_RECURSE ${FOLDER})
+execute_process(COMMAND ${PROGRAM} model create ${FOLDER} RESULT_VARIABLE code OUTPUT_QUIET)
+if(NOT code EQUAL 0)
+  message(FATAL_ERROR "the model was not created: exit code ${code}")
+endif()
+execute_process(COMMAND truncate -s 100000 ${FOLDER}/model.safetensors COMMAND_ERROR_IS_FATAL ANY)
+set(EXIT_CODE 2)
+set(PATTERN "model.safetensors")
+list(APPEND ARGUMENTS --model ${FOLDER})
+include(${CMAKE_CURRENT_LIST_DIR}/run_refused.cmake)
