@@ -63,6 +63,17 @@ void storage_nic_state::issue_read(std::uint64_t job_id, read_job& job) {
               });
 }
 
+void storage_nic_state::enqueue_write(write_job job) {
+  // A round that started before the blocks of the one before were stored computes them again. Writing them
+  // twice would make the queue longer, and the next round find even less.
+  if (!writing.insert(job.ask.key).second) {
+    job.answer.deliver(outcome{});
+    return;
+  }
+  write_queue.push_back(std::move(job));
+  start_writes();
+}
+
 void storage_nic_state::start_writes() {
   while (!write_queue.empty() && writes_in_flight < settings->storage_depth) {
     auto now = settings->clock->now();
@@ -75,6 +86,7 @@ void storage_nic_state::start_writes() {
     auto job = std::move(write_queue.front());
     write_queue.pop_front();
     if (now < writes_resume) {
+      writing.erase(job.ask.key);
       job.answer.deliver(
           outcome::failure(core::errc::no_space, "the block store is full; serving without writes"));
       continue;
@@ -145,6 +157,7 @@ void storage_nic_state::finish_read(std::uint64_t job_id) {
 
 void storage_nic_state::write_completed(operation& op, const outcome& status) {
   --writes_in_flight;
+  writing.erase(op.write.ask.key);
   if (status.ok) {
     counters->storage_written_bytes += store->payload_bytes();
     counters->blocks_written += 1;
@@ -169,7 +182,11 @@ void storage_nic_state::drop_engine(core::engine_id engine) {
   for (auto id : untouched) {
     finish_read(id);
   }
-  std::erase_if(write_queue, [&](auto& job) { return job.ask.engine == engine; });
+  std::erase_if(write_queue, [&](auto& job) {
+    auto dropped = job.ask.engine == engine;
+    if (dropped) writing.erase(job.ask.key);
+    return dropped;
+  });
   start_reads();
 }
 
@@ -208,8 +225,7 @@ proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_poin
       },
       [self](proto::write_block& ask) -> caf::result<outcome> {
         auto answer = self->make_response_promise<outcome>();
-        self->state.write_queue.push_back({std::move(ask), answer});
-        self->state.start_writes();
+        self->state.enqueue_write({std::move(ask), answer});
         return answer;
       },
       [self](const proto::drain_engine& ask) -> caf::result<proto::devices_idle> {

@@ -10,6 +10,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 
 namespace dualpath::actors {
 
@@ -53,6 +54,7 @@ struct storage_nic_state {
   std::map<std::uint64_t, read_job> reads;
   std::deque<std::uint64_t> read_queue; ///< jobs with blocks to issue
   std::deque<write_job> write_queue;
+  std::set<core::block_key> writing; ///< queued or in flight
   std::map<std::uint64_t, operation> in_flight;
   std::vector<drain> drains;
   std::uint64_t next_id = 1;
@@ -62,6 +64,7 @@ struct storage_nic_state {
 
   void start_reads();
   void start_writes();
+  void enqueue_write(write_job job);
   void issue_read(std::uint64_t job_id, read_job& job);
   void issue_write(write_job job);
   void completed(const proto::operation_done& done);

@@ -55,7 +55,7 @@ int check() {
   auto ports = net::list_verbs_ports();
   if (!ports) return report_error(ports.error());
   if (ports->empty()) {
-    std::printf("This machine has no RDMA device, so its lanes are paced in software.\n");
+    std::printf("This machine has no RDMA device; virtual lanes and traffic classes need one.\n");
     return exit_failed;
   }
   int code = exit_ok;

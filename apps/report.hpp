@@ -21,8 +21,8 @@ core::result<void> write_tokens(const std::string& path, const core::run_record&
 
 /// The result of one run, a few lines for a terminal.
 std::string format_run(const core::run_summary& run);
-/// Aligned columns, one row a policy, speed-up over basic where basic ran, and a last line saying which
-/// digests agree.
+/// Aligned, one column a policy and one row a figure, with the speed-up over basic where basic ran, what was
+/// measured at start, and a last line saying which digests agree. At least one run.
 std::string format_comparison(std::span<const core::run_summary> runs);
 /// Whether all runs generated the same tokens.
 bool digests_agree(std::span<const core::run_summary> runs);

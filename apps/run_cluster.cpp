@@ -7,8 +7,6 @@
 #include "core/fault_plan.hpp"
 #include "core/units.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <cstdlib>
 #include <filesystem>
 
@@ -68,9 +66,14 @@ core::result<double> read_rate(const run_options& options, storage::block_store*
   return measure_read_rate(*store);
 }
 
-core::result<std::shared_ptr<actors::cluster_settings>>
-make_settings(const run_options& options, core::clock& clock, kernels::compute_device& device,
-              storage::block_store* store, const core::trace_stats& trace) {
+struct calibrated_settings {
+  std::shared_ptr<actors::cluster_settings> settings;
+  core::calibration_record measured;
+};
+
+core::result<calibrated_settings> make_settings(const run_options& options, core::clock& clock,
+                                                kernels::compute_device& device, storage::block_store* store,
+                                                const core::trace_stats& trace) {
   auto settings = std::make_shared<actors::cluster_settings>();
   settings->clock = &clock;
   settings->policy = options.policy;
@@ -89,21 +92,20 @@ make_settings(const run_options& options, core::clock& clock, kernels::compute_d
   // A store that cannot be written cannot be measured; reads then count as instant.
   if (!rate && rate.error().code != core::errc::no_space) return rate.error();
   settings->thresholds = derive_thresholds(*prefill, rate ? *rate : 0, settings->layout, trace);
-  spdlog::info("calibration prefill: {:.3g} s + {:.3g} s/token + {:.3g} s/pair; alpha={} beta={} tokens",
-               prefill->base_s, prefill->per_token_s, prefill->per_pair_s,
-               settings->thresholds.short_queue_tokens, settings->thresholds.overload_tokens);
-  return settings;
+  return calibrated_settings{settings,
+                             {prefill->base_s, prefill->per_token_s, prefill->per_pair_s, rate ? *rate : 0}};
 }
 
 void name_run(core::run_record& record, const run_options& options, const kernels::model_info& model,
-              const core::trace& trace, const actors::cluster_settings& settings) {
+              const core::trace& trace, const calibrated_settings& calibrated) {
   record.policy = to_string(options.policy);
   record.cluster = to_string(options.cluster);
   record.model = model.name;
   record.compute = options.compute.kind == compute_kind::cpu ? "cpu" : "pattern";
   record.trace = trace.name;
-  record.alpha_tokens = settings.thresholds.short_queue_tokens;
-  record.beta_tokens = settings.thresholds.overload_tokens;
+  record.alpha_tokens = calibrated.settings->thresholds.short_queue_tokens;
+  record.beta_tokens = calibrated.settings->thresholds.overload_tokens;
+  record.calibration = calibrated.measured;
 }
 
 } // namespace
@@ -136,14 +138,14 @@ core::result<core::run_record> run_once(const run_options& options, const run_in
   auto nodes = make_nodes(options, inputs.compute, clock, *sizes, directory->path());
   if (!nodes) return nodes.error();
   auto* store = nodes->front()->store.get();
-  auto settings = make_settings(options, clock, **probe, store, stats);
-  if (!settings) return settings.error();
+  auto calibrated = make_settings(options, clock, **probe, store, stats);
+  if (!calibrated) return calibrated.error();
   auto faults = core::fault_plan::parse(options.inject);
   if (!faults) return faults.error();
-  (*settings)->faults = &*faults;
+  calibrated->settings->faults = &*faults;
 
   auto plan = std::make_shared<actors::cluster_plan>();
-  plan->settings = *settings;
+  plan->settings = calibrated->settings;
   plan->nodes.assign(nodes->begin(), nodes->end());
   core::result<void> scanned;
   plan->stored = scan_store(store, scanned);
@@ -156,7 +158,7 @@ core::result<core::run_record> run_once(const run_options& options, const run_in
   plan->replay.on_progress = on_progress;
   auto record = actors::run_cluster(plan);
   if (!record) return record;
-  name_run(*record, options, (*probe)->model(), *inputs.trace, **settings);
+  name_run(*record, options, (*probe)->model(), *inputs.trace, *calibrated);
   if (faults->pending() > 0)
     record->warnings.push_back(std::to_string(faults->pending())
                                + " planned faults never happened: the run was too short");

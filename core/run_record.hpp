@@ -32,6 +32,12 @@ struct node_record {
   std::uint64_t kv_put_bytes = 0, kv_get_bytes = 0, copied_bytes = 0;
 };
 
+/// What was measured at start; the inputs of the scheduler's thresholds (spec §7).
+struct calibration_record {
+  double prefill_base_s = 0, prefill_token_s = 0, prefill_pair_s = 0; ///< see attention_cost_model
+  double storage_read_bytes_per_s = 0;                                ///< of a node; 0 where nothing is read
+};
+
 struct run_record {
   std::string policy, cluster, model, compute, trace;
   duration jct{};                   ///< first submission to last finished round
@@ -41,6 +47,7 @@ struct run_record {
   std::uint32_t engine_restarts = 0;
   bool store_full = false;
   std::uint64_t alpha_tokens = 0, beta_tokens = 0; ///< scheduler thresholds in force (spec §7)
+  calibration_record calibration;
   std::vector<std::string> warnings;
 };
 

@@ -120,6 +120,7 @@ run_summary summarise(const run_record& record) {
   s.engine_restarts = record.engine_restarts;
   s.store_full = record.store_full;
   s.alpha_tokens = record.alpha_tokens;
+  s.calibration = record.calibration;
   s.beta_tokens = record.beta_tokens;
   s.warnings = record.warnings;
   return s;

@@ -46,6 +46,7 @@ struct run_summary {
   std::uint32_t engine_restarts = 0;
   bool store_full = false;
   std::uint64_t alpha_tokens = 0, beta_tokens = 0;
+  calibration_record calibration;
   std::vector<std::string> warnings;
 };
 

@@ -1,13 +1,14 @@
-// A compute device: runs a transformer layer by layer over Layer Blocks, so that the KV-cache of one layer can travel
-// while another is computed (spec §4). Implementations: cpu/ (real), pattern (KV bytes that verify themselves,
-// computing time from FLOPs), cuda/ (real).
+// A compute device: runs a transformer layer by layer over Layer Blocks, so that the KV-cache of one layer
+// can travel while another is computed (spec §4). Implementations: cpu/ (real), pattern (KV bytes that verify
+// themselves, computing time from FLOPs), cuda/ (real).
 //
-// Numerical contract: the KV rows and the sampled token of a sequence depend on (model, tokens, sampling) alone, never
-// on what else is in the batch, on how a prompt was cut into chunks, or on where its cached KV came from.
+// Numerical contract: the KV rows and the sampled token of a sequence depend on (model, tokens, sampling)
+// alone, never on what else is in the batch, on how a prompt was cut into chunks, or on where its cached KV
+// came from.
 //
-// Threading: calls come from one thread at a time; completions run once each on a thread of the device, never inside
-// the call. Operations of one forward pass run in the order issued. Whatever is passed by reference (forward pass,
-// sequences, KV memory) must stay until the completion.
+// Threading: calls come from one thread at a time; completions run once each on a thread of the device, never
+// inside the call. Operations of one forward pass run in the order issued. Whatever is passed by reference
+// (forward pass, sequences, KV memory) must stay until the completion.
 #pragma once
 
 #include "core/clock.hpp"
@@ -36,7 +37,7 @@ struct model_info {
 };
 
 struct sampling {
-  float temperature = 0; ///< 0: greedy
+  float temperature = 0;  ///< 0: greedy
   std::uint64_t seed = 0; ///< the draw at a position depends on (seed, position) only
 };
 
@@ -45,7 +46,8 @@ struct batch_entry {
   const sequence* tokens = nullptr; ///< at least first_position + token_count tokens
   std::uint32_t first_position = 0;
   std::uint32_t token_count = 0;
-  /// Cached rows from here to first_position reach this device for the first time; the pattern device verifies them.
+  /// Cached rows from here to first_position reach this device for the first time; the pattern device
+  /// verifies them.
   std::uint32_t unseen_from = 0;
   bool wants_token = false; ///< sample the token after the last computed position
   kernels::sampling sampling;
@@ -53,7 +55,8 @@ struct batch_entry {
 
 /// Where the KV rows of one sequence lie: the row of position p in layer l is at
 /// blocks[p / block_tokens] + l * layer_stride_bytes + (p % block_tokens) * token_bytes.
-/// Rows before first_position are read, the computed ones are written. Staging that holds a single layer has stride 0.
+/// Rows before first_position are read, the computed ones are written. Staging that holds a single layer has
+/// stride 0.
 struct kv_view {
   std::vector<std::byte*> blocks;
   std::uint64_t layer_stride_bytes = 0;

@@ -1,5 +1,6 @@
-// The tokens of one request as a compute device sees them, with a running hash of every prefix. The hash lets the
-// pattern device derive KV bytes from (prefix, layer, position) in constant time per row. Not thread-safe.
+// The tokens of one request as a compute device sees them, with a running hash of every prefix. The hash lets
+// the pattern device derive KV bytes from (prefix, layer, position) in constant time per row. Not
+// thread-safe.
 #pragma once
 
 #include "core/ids.hpp"

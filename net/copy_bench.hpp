@@ -10,7 +10,7 @@
 namespace dualpath::net {
 
 struct copy_bench_options {
-  std::string device; ///< "": the first with an active port
+  std::string device{}; ///< "": the first with an active port
   std::uint64_t piece_bytes = 64 << 10;
   std::uint32_t pieces = 64; ///< of a copy
   std::uint32_t rounds = 100;

@@ -64,8 +64,10 @@ void ucx_endpoint::send_chunk(ucx_job& job) {
   if (UCS_PTR_IS_ERR(sent)) {
     failed(job, UCS_PTR_STATUS(sent));
     break_down(UCS_PTR_STATUS(sent));
-    part.sent = part.answered = true;
-    settle_chunk(part);
+    // The caller settles the job, which it still holds.
+    --job.outstanding;
+    --outstanding_;
+    chunks_.erase(part.number);
   } else if (sent == nullptr) {
     part.sent = true;
   }

@@ -12,6 +12,7 @@ namespace {
 /// How long a closing lane waits for its bye to leave.
 constexpr core::duration bye_time = std::chrono::milliseconds{200};
 constexpr core::duration discard_poll = std::chrono::milliseconds{1};
+constexpr core::duration quiet_time = std::chrono::milliseconds{30}, quiet_limit = std::chrono::seconds{1};
 constexpr int progress_batch = 64;
 
 core::error closed_error() { return {core::errc::closed, "the fabric is closing"}; }
@@ -232,6 +233,7 @@ void ucx_lane::reap(core::instant now) {
 void ucx_lane::begin_stop() {
   post([](ucx_lane& self) {
     if (std::exchange(self.stopping_, true)) return;
+    self.stopped_at_ = self.clock_.now();
     for (auto& place : self.slots_) {
       if (!place.endpoint) continue;
       if (self.lane_ == lane::control) {
@@ -254,8 +256,13 @@ void ucx_lane::step_stop() {
       std::any_of(slots_.begin(), slots_.end(), [](auto& place) { return place.endpoint != nullptr; });
   bool unsettled =
       std::any_of(corpses_.begin(), corpses_.end(), [](auto& corpse) { return corpse->unsettled(); });
-  finished_ = !leaving && !unsettled && clock_.now() >= settle_until_;
-  if (!leaving && !unsettled) set_deadline(settle_until_);
+  if (leaving || unsettled) return;
+  // UCX aborts a process that destroys a worker while a peer is connecting to it, so the last word is
+  // silence.
+  auto now = clock_.now();
+  auto ready_at = std::max(settle_until_, std::min(last_busy_ + quiet_time, stopped_at_ + quiet_limit));
+  finished_ = now >= ready_at;
+  if (!finished_) set_deadline(ready_at);
 }
 
 void ucx_lane::sleep() {
@@ -330,7 +337,7 @@ void ucx_lane::renew(const std::shared_ptr<ucx_peer>& peer) {
 }
 
 void ucx_lane::leave_peer(ucx_peer& peer, const std::string& reason) {
-  peer.up = false; // a handshake may have come in between
+  if (!stopping_) peer.up = false; // a handshake may have come in between
   auto& place = slot_of(peer);
   if (!place.endpoint || place.endpoint->leaving) return;
   auto& endpoint = *place.endpoint;

@@ -189,7 +189,7 @@ private:
   std::vector<pollfd> descriptors_;
   std::uint64_t last_chunk_ = 0;
   core::instant next_deadline_ = no_deadline;
-  core::instant last_busy_{0};
+  core::instant last_busy_{0}, stopped_at_{0};
   core::instant settle_until_{0}; ///< no worker goes before
   bool untidy_ = false, stopping_ = false, finished_ = false;
 };

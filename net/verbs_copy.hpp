@@ -23,7 +23,7 @@
 namespace dualpath::net {
 
 struct verbs_copy_options {
-  std::string device;              ///< e.g. mlx5_0; "": the first one with an active port
+  std::string device{};            ///< e.g. mlx5_0; "": the first one with an active port
   std::uint32_t queue_depth = 512; ///< writes under way
   std::uint8_t service_level = 0, ip_traffic_class = 0; ///< see core/policy/qos.hpp
 };

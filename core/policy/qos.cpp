@@ -209,8 +209,7 @@ std::vector<std::string> qos_misfits(const qos_config& config, const port_report
     misfits.push_back(name + " is not active; check its cable and that a subnet manager or link is up.");
   if (port.link == link_kind::infiniband && port.virtual_lanes < config.classes.size())
     misfits.push_back(name + " has " + number(port.virtual_lanes) + " virtual lanes, but the classes need "
-                      + number(config.classes.size())
-                      + "; collectives and KV would share one, so pace the lanes in software.");
+                      + number(config.classes.size()) + "; collectives and KV would share one.");
   if (port.active_mtu_bytes < std::min(port.most_mtu_bytes, packet_bytes))
     misfits.push_back(name + " sends packets of " + number(port.active_mtu_bytes) + " bytes where "
                       + number(std::min(port.most_mtu_bytes, packet_bytes))

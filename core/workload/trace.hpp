@@ -14,7 +14,8 @@ namespace dualpath::core {
 struct round_spec {
   /// Tokens added to the context before this round; ignored where the prompt is absolute.
   std::uint32_t append_tokens = 0;
-  /// The added tokens themselves, append_tokens of them; empty where they are to be synthesised from the seed.
+  /// The added tokens themselves, append_tokens of them; empty where they are to be synthesised from the
+  /// seed.
   std::vector<token_id> append_ids;
   /// Absolute prompt: one id per block of the prompt, equal ids for equal prefixes, in any session. Empty:
   /// appended.

@@ -241,6 +241,7 @@ TEST_CASE("under random operations, disconnects and reconnects every completion 
                                     static_cast<std::uint32_t>(1 + random() % 300)}};
     auto t = from_a ? pair.from_a(pieces) : pair.from_b(pieces);
     t.lane = static_cast<lane>(random() % lane_count);
+    t.deadline = around.clock().now() + 4s;
     if (random() % 20 == 0)
       t.deadline = around.clock().now() + std::chrono::microseconds{1 + random() % 2000};
     switch (random() % 12) {

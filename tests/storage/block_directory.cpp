@@ -110,11 +110,8 @@ TEST_CASE("a pin survives the loss of its block and holds when it returns") {
   CHECK(directory.eviction_candidate() == keys[0]);
 }
 
-TEST_CASE("any sequence of operations agrees with the obvious implementation") {
-  auto random_seed = seed();
-  INFO("DUALPATH_SEED=" << random_seed);
-  std::mt19937_64 random{random_seed};
-  // A forest: chains that branch off each other.
+/// A forest: chains that branch off each other.
+std::vector<std::vector<block_name>> branching_prompts(std::mt19937_64& random) {
   std::vector<std::vector<block_name>> prompts;
   for (std::uint32_t p = 0; p < 8; ++p) {
     auto names = chain(p, 6);
@@ -131,6 +128,14 @@ TEST_CASE("any sequence of operations agrees with the obvious implementation") {
     }
     prompts.push_back(std::move(names));
   }
+  return prompts;
+}
+
+TEST_CASE("any sequence of operations agrees with the obvious implementation") {
+  auto random_seed = seed();
+  INFO("DUALPATH_SEED=" << random_seed);
+  std::mt19937_64 random{random_seed};
+  auto prompts = branching_prompts(random);
   block_directory directory;
   naive_directory model_of_it;
   for (int step = 0; step < 20'000; ++step) {

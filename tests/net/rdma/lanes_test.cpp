@@ -1,7 +1,7 @@
 // Whether the traffic classes of the lanes are what leaves the port, counted by the kernel's queues.
 #include "core/policy/qos.hpp"
 #include "net/ucx_fabric.hpp"
-#include "world.hpp"
+#include "tests/net/world.hpp"
 
 #include <cstdio>
 #include <sstream>

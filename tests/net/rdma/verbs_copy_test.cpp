@@ -1,6 +1,6 @@
 #include "net/verbs_copy.hpp"
 #include "net/verbs_devices.hpp"
-#include "world.hpp"
+#include "tests/net/world.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -32,10 +32,6 @@ struct registered {
   std::vector<std::byte> bytes;
   core::region_id id;
 };
-
-verbs_copy::done into(outcome<ending> box) {
-  return [box](core::result<void> done) mutable { box.set(done ? ending{} : ending{done.error()}); };
-}
 
 std::vector<ending> await(const outcome<ending>& box, std::size_t count) {
   INFO("waiting for " << count << " copies, got " << box.count());

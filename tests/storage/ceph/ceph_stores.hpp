@@ -1,7 +1,7 @@
 // The cluster under test.
 #pragma once
 
-#include "contract_subject.hpp"
+#include "tests/storage/contract_subject.hpp"
 
 #include "storage/rados_store.hpp"
 
