@@ -120,6 +120,20 @@ void decode_engine_state::start_write_outs() {
   }
 }
 
+void decode_engine_state::drop_write_outs_of_finished() {
+  // Blocks that wait for the store must not keep the next request out of HBM; they will be misses.
+  auto waiting = std::exchange(write_outs, {});
+  for (auto& [request, block] : waiting) {
+    auto& job = jobs.at(request);
+    if (!job.finished) {
+      write_outs.emplace_back(request, block);
+    } else if (--job.pins == 0) {
+      hbm.release(job.hbm_blocks);
+      jobs.erase(request);
+    }
+  }
+}
+
 void decode_engine_state::write_out(core::request_id request, std::uint32_t block, std::uint32_t slot) {
   auto& job = jobs.at(request);
   auto pool_index = write_slots_begin + slot;

@@ -64,7 +64,8 @@ struct decode_engine_state {
   core::slot_allocator write_slots; ///< numbered from write_slots_begin
   std::uint32_t write_slots_begin = 0;
   std::deque<std::pair<core::request_id, std::uint32_t>>
-      write_outs; ///< blocks in HBM waiting for a write slot
+      write_outs;                        ///< blocks in HBM waiting for a write slot
+  std::uint32_t slots_being_written = 0; ///< landing slots kept until their block is stored
   std::deque<proto::decode_work> waiting_for_hbm;
   std::map<core::request_id, decode_job> jobs;
   std::set<core::request_id> active; ///< jobs whose KV is in HBM
@@ -95,6 +96,7 @@ struct decode_engine_state {
   void append(decode_job& job, core::token_id token);
   void persist_last_block(decode_job& job);
   void start_write_outs();
+  void drop_write_outs_of_finished();
   void write_out(core::request_id request, std::uint32_t block, std::uint32_t slot);
   void release_write_slot(std::uint32_t slot);
   core::block_key parent_key(const decode_job& job, std::uint32_t block) const;

@@ -104,7 +104,12 @@ void decode_engine_state::admit_waiting() {
     auto& next = waiting_for_hbm.front().request;
     // An earlier attempt of the same request may still be leaving.
     if (jobs.contains(next.id)) return;
-    auto blocks = hbm.allocate(static_cast<std::uint32_t>(settings->layout.blocks_for(next.total_tokens())));
+    auto needed = static_cast<std::uint32_t>(settings->layout.blocks_for(next.total_tokens()));
+    auto blocks = hbm.allocate(needed);
+    if (!blocks) {
+      drop_write_outs_of_finished();
+      blocks = hbm.allocate(needed);
+    }
     if (!blocks) return;
     auto work = std::move(waiting_for_hbm.front());
     waiting_for_hbm.pop_front();
@@ -157,15 +162,20 @@ void decode_engine_state::copied_in(const landing_key& key, const outcome& statu
 void decode_engine_state::persist_prompt(decode_job& job, landing_area& area) {
   std::vector<std::uint32_t> kept;
   auto full = static_cast<std::uint32_t>(settings->layout.full_blocks_in(job.request.context_tokens()));
-  for (auto block = job.request.hit_blocks; block < full; ++block) {
-    kept.push_back(area.slots[block]);
+  // A store slower than what is computed must cost hits, not service: landings keep half of the pool.
+  auto most = static_cast<std::uint32_t>(devices->pool.bytes.size() / settings->slot_bytes) / 2;
+  for (auto block = job.request.hit_blocks; block < full && slots_being_written < most; ++block) {
+    auto slot = area.slots[block];
+    kept.push_back(slot);
+    ++slots_being_written;
     self->request(storage_nic, caf::infinite,
-                  proto::write_block{devices->engine, area.slots[block], job.keys[block],
-                                     parent_key(job, block), block})
-        .then([this, slot = area.slots[block]](const outcome&) {
+                  proto::write_block{devices->engine, slot, job.keys[block], parent_key(job, block), block})
+        .then([this, slot](const outcome&) {
+          --slots_being_written;
           self->send(pool, proto::release_slots{{slot}});
         });
   }
+  std::sort(kept.begin(), kept.end());
   std::erase_if(area.slots, [&](auto slot) { return std::binary_search(kept.begin(), kept.end(), slot); });
 }
 

@@ -169,7 +169,10 @@ void request_scheduler_state::dispatch(core::request_id id) {
 void request_scheduler_state::hits_read(const proto::hits_read& event) {
   self->send(directory, proto::unpin_prefix{event.request});
   if (!ledger.is_current(event.request, event.epoch)) return;
-  read_over(requests.at(event.request));
+  auto& entry = requests.at(event.request);
+  read_over(entry);
+  // Should the request be routed again, what it lost so far still counts.
+  entry.request.lost_blocks += entry.request.hit_blocks - event.good_blocks;
 }
 
 void request_scheduler_state::read_over(scheduled_request& entry) {

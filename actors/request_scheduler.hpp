@@ -93,6 +93,7 @@ struct request_scheduler_state {
 
   // Failure.
   void engine_down(const proto::engine_down& event);
+  void leave_dead_group(core::node_id node);
   void engine_up(const proto::engine_up& event);
   void admit_engine(const proto::engine_up& event);
   void abandoned(core::request_id id, core::epoch epoch);

@@ -37,6 +37,7 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
                event.why);
   for (auto& [id, other] : engines)
     if (other.alive) tell(other.info, event);
+  if (engine.info.role == core::engine_role::decode) leave_dead_group(engine.info.node);
   std::vector<core::request_id> affected;
   for (auto& [id, entry] : requests)
     if (entry.prefill == event.engine || entry.decode == event.engine) affected.push_back(id);
@@ -57,6 +58,17 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
       send_abandon(*entry.prefill, entry.request);
     }
   }
+}
+
+void request_scheduler_state::leave_dead_group(core::node_id node) {
+  auto lives = std::any_of(engines.begin(), engines.end(), [node](auto& e) {
+    return e.second.alive && e.second.info.node == node && e.second.info.role == core::engine_role::decode;
+  });
+  if (lives) return;
+  auto& group = nodes[node];
+  auto waiting_here = std::exchange(group.waiting, {});
+  group.waiting_tokens = 0;
+  for (auto id : waiting_here) join_decode_group(id);
 }
 
 void request_scheduler_state::interrupt(core::request_id id) {

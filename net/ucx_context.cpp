@@ -1,6 +1,9 @@
 #include "net/ucx_context.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <ucs/config/global_opts.h>
 
 namespace dualpath::net {
 namespace {
@@ -30,7 +33,14 @@ core::error cannot(lane which, const std::string& what, ucs_status_t status) {
           std::string{"lane "} + to_string(which) + ": " + what + " failed: " + ucs_status_string(status)};
 }
 
+/// Errors reach our callers as values; UCX telling them once more on the console helps nobody who has not
+/// asked for it.
+void silence_log() {
+  if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts.log_component.log_level = UCS_LOG_LEVEL_FATAL;
+}
+
 core::result<ucp_context_h> open_context(lane which, const ucx_settings& settings) {
+  silence_log();
   ucp_config_t* config = nullptr;
   if (auto status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return cannot(which, "reading the UCX configuration", status);
@@ -47,7 +57,12 @@ core::result<ucp_context_h> open_context(lane which, const ucx_settings& setting
   params.mt_workers_shared = 1; // memory is registered outside the lane's thread
   ucp_context_h context = nullptr;
   if (auto status = ucp_init(&params, config, &context); status != UCS_OK) {
-    return cannot(which, "opening a UCX context", status);
+    auto wanted = std::find_if(settings.begin(), settings.end(), [](auto& s) { return s.first == "TLS"; });
+    auto failure = cannot(which, "opening a UCX context", status);
+    if (wanted != settings.end())
+      failure.text +=
+          " with the transports '" + wanted->second + "'; ucx_info -d lists those of this machine";
+    return failure;
   }
   return context;
 }

@@ -25,6 +25,11 @@ struct replay : actor_world {
                      replay_done{[this](core::result<replay_result> r) { result.emplace(std::move(r)); }});
     advance(core::duration{1});
   }
+  ~replay() {
+    // Its watchdog goes off for ever, and the system ends only when no timer is left.
+    caf::anon_send_exit(client, caf::exit_reason::kill);
+    run();
+  }
   void tokens(core::request_id request, std::uint32_t first_index, std::vector<core::token_id> ids) {
     scheduler.send(client, proto::tokens{request, first_index, std::move(ids)});
     run();

@@ -21,7 +21,7 @@ dualpath_refused("a model folder that does not exist is refused by name" 2 "'no_
                  ${run} --model no_such_model)
 dualpath_refused("a model folder without a model is refused by the file that is missing" 2 "empty_model/config.json"
                  ${run} --model ${inputs}/empty_model)
-dualpath_refused("a model of another architecture is refused by its name" 2 "MambaForCausalLM"
+dualpath_refused("a model of another architecture is refused by its name" 1 "MambaForCausalLM"
                  ${run} --model ${inputs}/mamba)
 dualpath_refused("a block store that cannot be written is refused by its path" 1 "/proc/dualpath"
                  ${run} --store /proc/dualpath)

@@ -5,6 +5,7 @@
 #include "scenario_store.hpp"
 
 #include <catch2/catch.hpp>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -16,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void play(const scenario& test) {
+  spdlog::set_level(spdlog::level::warn);
   auto store = scenario_store::open(test.disk);
   if (!store && store.error().code == core::errc::unsupported) {
     WARN("skipped: " << store.error().text);
