@@ -3,7 +3,6 @@
 #include "kernels/cpu/cpu_device.hpp"
 #include "kernels/pattern/pattern_device.hpp"
 #include "net/ucx_fabric.hpp"
-#include "storage/file_store.hpp"
 #include "storage/sim_store.hpp"
 
 #include <thread>
@@ -48,23 +47,23 @@ namespace {
 /// Opens the store of one node; all nodes share what is stored.
 class store_opener {
 public:
-  store_opener(const run_options& options, std::filesystem::path directory, core::model_fingerprint model,
+  store_opener(const run_options& options, storage::store_spec spec, core::model_fingerprint model,
                core::block_layout layout)
-      : options_{options}, directory_{std::move(directory)}, model_{model}, layout_{layout} {
+      : options_{options}, spec_{std::move(spec)}, model_{model}, layout_{layout} {
     if (options.policy == core::policy::oracle) shelf_ = storage::make_sim_shelf();
   }
 
   core::result<std::shared_ptr<storage::block_store>> open() const {
     if (options_.policy == core::policy::recompute) return std::shared_ptr<storage::block_store>{};
     auto opened = shelf_ ? storage::open_sim_store({layout_.full_block_bytes(), nullptr, shelf_})
-                         : storage::open_file_store({directory_, model_, layout_});
+                         : storage::open_store(spec_, {model_, layout_});
     if (!opened) return opened.error();
     return std::shared_ptr<storage::block_store>{std::move(*opened)};
   }
 
 private:
   const run_options& options_;
-  std::filesystem::path directory_;
+  storage::store_spec spec_;
   core::model_fingerprint model_;
   core::block_layout layout_;
   std::shared_ptr<storage::sim_shelf> shelf_;
@@ -109,19 +108,19 @@ core::result<actors::devices_ptr> make_engine(const run_options& options, const 
 
 core::result<node_list> make_nodes(const run_options& options, const compute_source& source,
                                    core::clock& clock, const engine_sizes& sizes,
-                                   const std::filesystem::path& store_directory) {
+                                   const storage::store_spec& store) {
   auto probe = make_compute(options, source, clock);
   if (!probe) return probe.error();
-  store_opener stores{options, store_directory, fingerprint_of(**probe), (*probe)->layout()};
+  store_opener stores{options, store, fingerprint_of(**probe), (*probe)->layout()};
   node_list nodes;
   std::uint32_t next_engine = 0;
   for (std::uint32_t n = 0; n < options.cluster.prefill_nodes + options.cluster.decode_nodes; ++n) {
     auto node = std::make_shared<actors::node_devices>();
     node->node = core::node_id{n};
     node->role = n < options.cluster.prefill_nodes ? core::engine_role::prefill : core::engine_role::decode;
-    auto store = stores.open();
-    if (!store) return store.error();
-    node->store = std::move(*store);
+    auto opened = stores.open();
+    if (!opened) return opened.error();
+    node->store = std::move(*opened);
     for (std::uint32_t g = 0; g < options.gpus_per_node; ++g) {
       auto engine = make_engine(options, source, clock, sizes, core::engine_id{next_engine++}, *node);
       if (!engine) return engine.error();

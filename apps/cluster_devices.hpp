@@ -10,8 +10,8 @@
 #include "core/result.hpp"
 #include "kernels/cpu/thread_pool.hpp"
 #include "kernels/model/model_weights.hpp"
+#include "storage/store_spec.hpp"
 
-#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -32,9 +32,9 @@ core::model_fingerprint fingerprint_of(const kernels::compute_device& device);
 
 using node_list = std::vector<std::shared_ptr<actors::node_devices>>;
 
-/// `store_directory` is empty where nothing is stored on disk.
+/// `store` is used by policies that store anything outside this process.
 core::result<node_list> make_nodes(const run_options& options, const compute_source& source,
                                    core::clock& clock, const engine_sizes& sizes,
-                                   const std::filesystem::path& store_directory);
+                                   const storage::store_spec& store);
 
 } // namespace dualpath::apps

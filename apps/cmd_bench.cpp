@@ -1,6 +1,7 @@
 #include "apps/cmd_bench.hpp"
 
 #include "apps/cmd_bench_copy.hpp"
+#include "apps/cmd_bench_net.hpp"
 #include "apps/command.hpp"
 #include "core/units.hpp"
 #include "kernels/cpu/bench.hpp"
@@ -32,7 +33,7 @@ int bench_compute(const compute_arguments& arguments) {
   std::printf("model    %s\n", arguments.model.c_str());
   std::printf("prefill  %.0f tokens/s, %.1f GFLOP/s\n", measured->prefill_tokens_per_s,
               measured->prefill_gflop_per_s);
-  std::printf("decode   %.0f tokens/s at a context of %u\n", measured->decode_tokens_per_s,
+  std::printf("decode   %.1f tokens/s at a context of %u\n", measured->decode_tokens_per_s,
               arguments.bench.context_tokens);
   return exit_ok;
 }
@@ -106,10 +107,11 @@ void add_store(CLI::App& bench, int& exit_code) {
 } // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("bench", "Measure compute and storage of this machine");
+  auto* command = app.add_subcommand("bench", "Measure compute, storage and networks of this machine");
   command->require_subcommand(1);
   add_compute(*command, exit_code);
   add_store(*command, exit_code);
+  add_bench_net(*command, exit_code);
   add_bench_copy(*command, exit_code);
 }
 

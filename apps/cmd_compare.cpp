@@ -8,12 +8,12 @@
 #include "apps/run_cluster.hpp"
 #include "core/run_summary.hpp"
 #include "core/units.hpp"
+#include "storage/store_spec.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -22,10 +22,17 @@ namespace dualpath::apps {
 namespace {
 
 /// One policy of a comparison: its own blocks, so that none finds what another has stored.
-run_options options_for(const run_options& all, core::policy policy) {
+core::result<run_options> options_for(const run_options& all, core::policy policy) {
   auto one = all;
   one.policy = policy;
-  if (!all.store.empty()) one.store = (std::filesystem::path{all.store} / to_string(policy)).string();
+  if (all.store.empty()) return one;
+  auto spec = storage::parse_store_spec(all.store);
+  if (!spec) return spec.error();
+  if (spec->what != storage::store_spec::kind::files)
+    return core::error{core::errc::invalid_argument,
+                       "compare keeps the blocks of each policy apart and needs a folder, not '--store "
+                           + all.store + "'; use run with one policy at a time"};
+  one.store = (spec->path / to_string(policy)).string();
   return one;
 }
 
@@ -37,9 +44,11 @@ int compare(const raw_run_options& raw) {
   if (!inputs) return report_error(inputs.error());
   std::vector<core::run_summary> runs;
   for (auto policy : options->policies) {
+    auto one = options_for(*options, policy);
+    if (!one) return report_error(one.error());
     auto record = [&] {
       progress bar{to_string(policy), !options->no_progress};
-      return run_once(options_for(*options, policy), *inputs, [&](auto done, auto total, auto tokens) {
+      return run_once(*one, *inputs, [&](auto done, auto total, auto tokens) {
         bar.update(done, total, core::format_count(static_cast<double>(tokens)) + " tokens");
       });
     }();

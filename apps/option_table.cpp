@@ -191,7 +191,8 @@ const option_row table[] = {
      "Model of --compute cpu: tiny, small (random weights), or a folder (see dualpath model)",
      [](run_options& o, const values& v) { return set_model(v[0], o.model); }},
     {"pattern-shape", compute_group, kind::text, "SHAPE", "qwen2.5-32b",
-     "Model of --compute pattern: qwen2.5-32b, deepseek-v3.2, or LAYERSxTOKEN_BYTES such as 16x4096",
+     "Model of --compute pattern: qwen2.5-32b, qwen3-235b-a22b, deepseek-v3, deepseek-v3.2, or "
+     "LAYERSxTOKEN_BYTES such as 16x4096",
      [](run_options& o, const values& v) {
        return set_to(kernels::parse_pattern_shape(v[0]), o.pattern_shape);
      }},
@@ -204,7 +205,8 @@ const option_row table[] = {
      [](run_options& o, const values& v) { return set_temperature(v[0], o.temperature); }},
 
     {"store", device_group, kind::text, "DIR", "",
-     "Folder of the block store, kept for later runs; without it a temporary one",
+     "Block store, kept for later runs: a folder (file:DIR) or rados:CONF/POOL; without it a temporary "
+     "folder",
      [](run_options& o, const values& v) {
        o.store = v[0];
        return core::result<void>{};

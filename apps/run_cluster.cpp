@@ -16,32 +16,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The directory of the block store: the user's, or one that is gone afterwards.
-class store_directory {
+/// Where blocks are stored: as the user says, or in a folder that is gone afterwards.
+class run_store {
 public:
-  static core::result<store_directory> open(const run_options& options) {
-    auto on_disk = options.policy != core::policy::recompute && options.policy != core::policy::oracle;
-    if (!on_disk) return store_directory{{}, false};
-    if (!options.store.empty()) return store_directory{options.store, false};
+  static core::result<run_store> open(const run_options& options) {
+    auto external = options.policy != core::policy::recompute && options.policy != core::policy::oracle;
+    if (!external) return run_store{{}, false};
+    if (!options.store.empty()) {
+      auto spec = storage::parse_store_spec(options.store);
+      if (!spec) return spec.error();
+      return run_store{std::move(*spec), false};
+    }
     std::error_code failed;
     auto pattern = (fs::temp_directory_path(failed) / "dualpath-store-XXXXXX").string();
     if (failed || ::mkdtemp(pattern.data()) == nullptr)
       return core::error{core::errc::io, "cannot make a temporary folder for the block store at '" + pattern
                                              + "'; name one with --store"};
-    return store_directory{pattern, true};
+    return run_store{{storage::store_spec::kind::files, pattern}, true};
   }
-  store_directory(store_directory&& other) noexcept
-      : path_{std::move(other.path_)}, temporary_{std::exchange(other.temporary_, false)} {}
-  store_directory& operator=(store_directory&&) = delete;
-  ~store_directory() {
+  run_store(run_store&& other) noexcept
+      : spec_{std::move(other.spec_)}, temporary_{std::exchange(other.temporary_, false)} {}
+  run_store& operator=(run_store&&) = delete;
+  ~run_store() {
     std::error_code ignored;
-    if (temporary_) fs::remove_all(path_, ignored);
+    if (temporary_) fs::remove_all(spec_.path, ignored);
   }
-  const fs::path& path() const { return path_; }
+  const storage::store_spec& spec() const { return spec_; }
 
 private:
-  store_directory(fs::path path, bool temporary) : path_{std::move(path)}, temporary_{temporary} {}
-  fs::path path_;
+  run_store(storage::store_spec spec, bool temporary) : spec_{std::move(spec)}, temporary_{temporary} {}
+  storage::store_spec spec_;
   bool temporary_;
 };
 
@@ -124,8 +128,8 @@ core::result<run_inputs> prepare_inputs(const run_options& options) {
 core::result<core::run_record> run_once(const run_options& options, const run_inputs& inputs,
                                         const progress_function& on_progress) {
   core::steady_clock clock;
-  auto directory = store_directory::open(options);
-  if (!directory) return directory.error();
+  auto where = run_store::open(options);
+  if (!where) return where.error();
   auto probe = make_compute(options, inputs.compute, clock);
   if (!probe) return probe.error();
   auto stats = core::compute_stats(*inputs.trace);
@@ -135,7 +139,7 @@ core::result<core::run_record> run_once(const run_options& options, const run_in
                             actors::cluster_settings{}.staging_slots, actors::cluster_settings{}.write_slots,
                             stats, available_memory_bytes());
   if (!sizes) return sizes.error();
-  auto nodes = make_nodes(options, inputs.compute, clock, *sizes, directory->path());
+  auto nodes = make_nodes(options, inputs.compute, clock, *sizes, where->spec());
   if (!nodes) return nodes.error();
   auto* store = nodes->front()->store.get();
   auto calibrated = make_settings(options, clock, **probe, store, stats);
