@@ -25,25 +25,10 @@ void request_scheduler_state::submit(proto::request request) {
     request.epoch = lease->epoch;
     requests[id].request = std::move(request);
   }
-  look_up(id);
+  enqueue(id);
 }
 
-void request_scheduler_state::look_up(core::request_id id) {
-  auto& request = requests.at(id).request;
-  if (settings->policy == core::policy::recompute || request.keys.empty()) {
-    enqueue(id, 0);
-    return;
-  }
-  self->request(directory, caf::infinite, proto::find_prefix{id, request.keys})
-      .then([this](const proto::prefix_found& found) { enqueue(found.request, found.blocks); });
-}
-
-void request_scheduler_state::enqueue(core::request_id id, std::uint32_t found_blocks) {
-  auto found = requests.find(id);
-  if (found == requests.end()) return;
-  auto& request = found->second.request;
-  auto usable = settings->layout.usable_hit_blocks(request.context_tokens());
-  request.hit_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(found_blocks, usable));
+void request_scheduler_state::enqueue(core::request_id id) {
   waiting.push_back(id);
   join_decode_group(id);
 }
@@ -134,12 +119,26 @@ void request_scheduler_state::choose_decode_for(core::node_id node) {
 
 void request_scheduler_state::dispatch_if_ready(core::request_id id) {
   auto& entry = requests.at(id);
-  if (entry.prefill && entry.decode && !entry.dispatched) dispatch(id);
+  if (!entry.prefill || !entry.decode || entry.dispatched) return;
+  if (settings->policy == core::policy::recompute || entry.request.keys.empty()) {
+    dispatch(id, 0);
+    return;
+  }
+  // Only now: whatever was stored while the request waited is a hit.
+  self->request(directory, caf::infinite, proto::find_prefix{id, entry.request.keys})
+      .then([this](const proto::prefix_found& found) {
+        auto still_waits = requests.find(found.request);
+        if (still_waits == requests.end()) return;
+        auto& entry = still_waits->second;
+        if (entry.prefill && entry.decode && !entry.dispatched) dispatch(found.request, found.blocks);
+      });
 }
 
-void request_scheduler_state::dispatch(core::request_id id) {
+void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_blocks) {
   auto& entry = requests.at(id);
   auto& request = entry.request;
+  auto usable = settings->layout.usable_hit_blocks(request.context_tokens());
+  request.hit_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(found_blocks, usable));
   auto& prefill = engines.at(*entry.prefill);
   auto& decode = engines.at(*entry.decode);
   std::uint64_t hit_tokens = std::uint64_t{request.hit_blocks} * settings->layout.block_tokens;

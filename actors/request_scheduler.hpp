@@ -74,8 +74,7 @@ struct request_scheduler_state {
 
   // Arrival.
   void submit(proto::request request);
-  void look_up(core::request_id id);
-  void enqueue(core::request_id id, std::uint32_t found_blocks);
+  void enqueue(core::request_id id);
   void join_decode_group(core::request_id id);
 
   // Choice.
@@ -83,7 +82,7 @@ struct request_scheduler_state {
   void choose_prefill_for(core::node_id node);
   void choose_decode_for(core::node_id node);
   void dispatch_if_ready(core::request_id id);
-  void dispatch(core::request_id id);
+  void dispatch(core::request_id id, std::uint32_t found_blocks);
 
   // Progress.
   void hits_read(const proto::hits_read& event);

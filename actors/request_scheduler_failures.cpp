@@ -196,7 +196,7 @@ void request_scheduler_state::route_again(core::request_id id) {
   entry.request = std::move(request);
   entry.request.epoch = lease->epoch;
   entry.request.attempt += 1;
-  look_up(id);
+  enqueue(id);
 }
 
 void request_scheduler_state::reject(core::request_id id, const std::string& why) {
