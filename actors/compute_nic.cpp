@@ -1,6 +1,7 @@
 #include "actors/compute_nic.hpp"
 
 #include "actors/device_bytes.hpp"
+#include "actors/emulated_bandwidth.hpp"
 
 #include <algorithm>
 
@@ -11,13 +12,6 @@ namespace {
 using proto::outcome;
 
 constexpr std::uint64_t inward_timer = 1, outward_timer = 2;
-
-// Emulated bandwidth is exact over times longer than this.
-constexpr double burst_seconds = 0.002;
-
-core::token_bucket make_bucket(double bytes_per_s) {
-  return core::token_bucket{bytes_per_s, static_cast<std::uint64_t>(bytes_per_s * burst_seconds) + 1};
-}
 
 } // namespace
 
@@ -184,8 +178,8 @@ proto::compute_nic_actor::behavior_type compute_nic(compute_nic_state::self_poin
   state.settings = std::move(settings);
   state.devices = std::move(devices);
   state.counters = std::move(counters);
-  state.inward.bucket = make_bucket(state.settings->cnic_bytes_per_s);
-  state.outward.bucket = make_bucket(state.settings->cnic_bytes_per_s);
+  state.inward.bucket = emulate_bandwidth(state.settings->cnic_bytes_per_s);
+  state.outward.bucket = emulate_bandwidth(state.settings->cnic_bytes_per_s);
   return {
       [self](proto::kv_transfer& transfer) -> caf::result<outcome> {
         auto answer = self->make_response_promise<outcome>();

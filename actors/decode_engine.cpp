@@ -1,6 +1,7 @@
 #include "actors/decode_engine.hpp"
 
 #include "actors/children.hpp"
+#include "actors/device_events.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -57,13 +58,7 @@ void decode_engine_state::step() {
                                });
   devices->compute->sample(*memory->pass,
                            [me, id, memory, inside](core::result<std::vector<core::token_id>> r) {
-                             proto::batch_sampled event{id, {}, {}};
-                             if (r) {
-                               event.ids = std::move(*r);
-                             } else {
-                               event.status = core::result<void>{r.error()};
-                             }
-                             caf::anon_send(me, std::move(event));
+                             caf::anon_send(me, sampled_event(id, std::move(r)));
                            });
 }
 

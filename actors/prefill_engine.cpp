@@ -1,5 +1,7 @@
 #include "actors/prefill_engine.hpp"
 
+#include "actors/device_events.hpp"
+
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -296,13 +298,7 @@ void prefill_engine_state::sample() {
   devices->compute->sample(*batch->memory->pass,
                            [me, id = batch->id, keep = batch->memory, inside = devices->computing.enter()](
                                core::result<std::vector<core::token_id>> r) {
-                             proto::batch_sampled event{id, {}, {}};
-                             if (r) {
-                               event.ids = std::move(*r);
-                             } else {
-                               event.status = core::result<void>{r.error()};
-                             }
-                             caf::anon_send(me, std::move(event));
+                             caf::anon_send(me, sampled_event(id, std::move(r)));
                            });
 }
 

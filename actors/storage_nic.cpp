@@ -1,5 +1,7 @@
 #include "actors/storage_nic.hpp"
 
+#include "actors/emulated_bandwidth.hpp"
+
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -11,11 +13,6 @@ namespace {
 using proto::outcome;
 
 constexpr std::uint64_t read_timer = 1, write_timer = 2;
-constexpr double burst_seconds = 0.002;
-
-core::token_bucket make_bucket(double bytes_per_s) {
-  return core::token_bucket{bytes_per_s, static_cast<std::uint64_t>(bytes_per_s * burst_seconds) + 1};
-}
 
 } // namespace
 
@@ -206,8 +203,8 @@ proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_poin
                                                     proto::leader_actor leader) {
   auto& state = self->state;
   state.self = self;
-  state.read_bucket = make_bucket(settings->snic_bytes_per_s);
-  state.write_bucket = make_bucket(settings->snic_bytes_per_s);
+  state.read_bucket = emulate_bandwidth(settings->snic_bytes_per_s);
+  state.write_bucket = emulate_bandwidth(settings->snic_bytes_per_s);
   state.settings = std::move(settings);
   state.store = node->store;
   state.counters = node->counters;

@@ -1,8 +1,7 @@
 #include "kernels/cpu/cpu_device.hpp"
 
 #include "kernels/cpu/sampler.hpp"
-
-#include <sys/mman.h>
+#include "kernels/host_memory.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,19 +12,6 @@
 
 namespace dualpath::kernels {
 namespace {
-
-/// Anonymous pages: aligned, zero at first, and given back to the system at once.
-class host_memory final : public device_memory {
-public:
-  explicit host_memory(std::span<std::byte> pages) : pages_{pages} {}
-  ~host_memory() override { ::munmap(pages_.data(), pages_.size()); }
-  host_memory(const host_memory&) = delete;
-  host_memory& operator=(const host_memory&) = delete;
-  std::span<std::byte> bytes() override { return pages_; }
-
-private:
-  std::span<std::byte> pages_;
-};
 
 std::shared_ptr<thread_pool> pool_for(const cpu_options& options) {
   if (options.pool) return options.pool;
@@ -50,12 +36,7 @@ cpu_device::cpu_device(std::shared_ptr<const model_weights> weights, const cpu_o
 
 core::result<std::unique_ptr<device_memory>> cpu_device::allocate(std::uint64_t bytes) {
   if (bytes == 0) return core::error{core::errc::invalid_argument, "device memory of 0 bytes asked for"};
-  auto* start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (start == MAP_FAILED)
-    return core::error{core::errc::no_space, std::to_string(bytes) + " bytes of host memory cannot be had: "
-                                                 + std::strerror(errno)};
-  return std::unique_ptr<device_memory>{std::make_unique<host_memory>(
-      std::span{static_cast<std::byte*>(start), static_cast<std::size_t>(bytes)})};
+  return allocate_host_memory(bytes);
 }
 
 std::unique_ptr<forward_pass> cpu_device::begin(std::vector<batch_entry> entries) {

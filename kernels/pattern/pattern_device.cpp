@@ -1,6 +1,6 @@
 #include "kernels/pattern/pattern_device.hpp"
 
-#include "kernels/pattern/host_memory.hpp"
+#include "kernels/host_memory.hpp"
 #include "kernels/pattern/pattern_rows.hpp"
 
 #include <cassert>

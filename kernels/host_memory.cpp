@@ -1,4 +1,4 @@
-#include "kernels/pattern/host_memory.hpp"
+#include "kernels/host_memory.hpp"
 
 #include <algorithm>
 #include <cerrno>
