@@ -77,6 +77,7 @@ struct calibrated_settings {
 
 core::result<calibrated_settings> make_settings(const run_options& options, core::clock& clock,
                                                 kernels::compute_device& device, storage::block_store* store,
+                                                const core::attention_cost_model& prefill,
                                                 const core::trace_stats& trace) {
   auto settings = std::make_shared<actors::cluster_settings>();
   settings->clock = &clock;
@@ -89,15 +90,13 @@ core::result<calibrated_settings> make_settings(const run_options& options, core
   settings->cnic_bytes_per_s = free_of_cost ? 0 : options.cnic_bandwidth;
   settings->quota.quota = options.quota;
   settings->quota.max_chunk_tokens = options.chunk_tokens;
-  auto prefill = measure_prefill(device);
-  if (!prefill) return prefill.error();
-  settings->cost_model = *prefill;
+  settings->cost_model = prefill;
   auto rate = read_rate(options, store);
-  // A store that cannot be written cannot be measured; reads then count as instant.
+  // A full store cannot be measured; without a rate, alpha is 0 and only an empty read queue is a short one.
   if (!rate && rate.error().code != core::errc::no_space) return rate.error();
-  settings->thresholds = derive_thresholds(*prefill, rate ? *rate : 0, settings->layout, trace);
+  settings->thresholds = derive_thresholds(prefill, rate ? *rate : 0, settings->layout, trace);
   return calibrated_settings{settings,
-                             {prefill->base_s, prefill->per_token_s, prefill->per_pair_s, rate ? *rate : 0}};
+                             {prefill.base_s, prefill.per_token_s, prefill.per_pair_s, rate ? *rate : 0}};
 }
 
 void name_run(core::run_record& record, const run_options& options, const kernels::model_info& model,
@@ -122,6 +121,14 @@ core::result<run_inputs> prepare_inputs(const run_options& options) {
   auto compute = open_compute_source(options);
   if (!compute) return compute.error();
   inputs.compute = std::move(*compute);
+  core::steady_clock clock;
+  auto probe = make_compute(options, inputs.compute, clock);
+  if (!probe) return probe.error();
+  if (auto fits = check_model_limits((*probe)->model(), core::compute_stats(*inputs.trace)); !fits)
+    return fits.error();
+  auto prefill = measure_prefill(**probe);
+  if (!prefill) return prefill.error();
+  inputs.prefill = *prefill;
   return inputs;
 }
 
@@ -133,7 +140,6 @@ core::result<core::run_record> run_once(const run_options& options, const run_in
   auto probe = make_compute(options, inputs.compute, clock);
   if (!probe) return probe.error();
   auto stats = core::compute_stats(*inputs.trace);
-  if (auto fits = check_model_limits((*probe)->model(), stats); !fits) return fits.error();
   auto layout = (*probe)->layout();
   auto sizes = choose_sizes(options, layout, storage::padded_bytes(layout.full_block_bytes()),
                             actors::cluster_settings{}.staging_slots, actors::cluster_settings{}.write_slots,
@@ -142,7 +148,7 @@ core::result<core::run_record> run_once(const run_options& options, const run_in
   auto nodes = make_nodes(options, inputs.compute, clock, *sizes, where->spec());
   if (!nodes) return nodes.error();
   auto* store = nodes->front()->store.get();
-  auto calibrated = make_settings(options, clock, **probe, store, stats);
+  auto calibrated = make_settings(options, clock, **probe, store, inputs.prefill, stats);
   if (!calibrated) return calibrated.error();
   auto faults = core::fault_plan::parse(options.inject);
   if (!faults) return faults.error();

@@ -3,6 +3,7 @@
 
 #include "apps/cluster_devices.hpp"
 #include "apps/options.hpp"
+#include "core/policy/cost_model.hpp"
 #include "core/result.hpp"
 #include "core/run_record.hpp"
 #include "core/workload/trace.hpp"
@@ -19,6 +20,7 @@ using progress_function = std::function<void(std::uint64_t, std::uint64_t, std::
 struct run_inputs {
   std::shared_ptr<const core::trace> trace;
   compute_source compute;
+  core::attention_cost_model prefill; ///< measured once: no policy changes it
 };
 core::result<run_inputs> prepare_inputs(const run_options& options);
 
