@@ -2,23 +2,13 @@
 
 #include "actors/children.hpp"
 
+#include <algorithm>
 #include <future>
 #include <mutex>
 
 namespace dualpath::actors {
 
 namespace {
-
-struct system_config : caf::actor_system_config {
-  system_config() {
-    add_message_types<caf::id_block::dualpath>();
-    // Sharing wakes an idle worker in some 10 µs; stealing polls with sleeps of 50 µs.
-    set("scheduler.policy", caf::atom("sharing"));
-    // An engine that messages itself must not starve its worker.
-    set("scheduler.max-throughput", 50);
-    set("logger.console", caf::atom("none"));
-  }
-};
 
 /// The first outcome counts: a failing child may be followed by others.
 class first_outcome {
@@ -44,28 +34,55 @@ void add_counters(core::run_record& record, const node_devices& node) {
   record.store_full |= c.store_full;
 }
 
+void add_report(core::run_record& record, const proto::node_report& r) {
+  record.nodes.push_back({r.node, r.role, r.storage_read_bytes, r.storage_written_bytes, r.kv_put_bytes,
+                          r.kv_get_bytes, r.copied_bytes});
+  record.blocks_written += r.blocks_written;
+  record.blocks_missing += r.blocks_missing;
+  record.blocks_corrupt += r.blocks_corrupt;
+  record.engine_restarts += r.engine_restarts;
+  record.store_full |= r.store_full;
+}
+
+/// Has the nodes of other processes stop, and waits for what they counted.
+void end_remote_run(control_plane& plane, const remote_nodes& remote, core::run_record& record) {
+  caf::scoped_actor self{plane.system(), true};
+  self->request(remote.membership, caf::infinite, proto::end_run{remote.wanted.order.run})
+      .receive(
+          [&](const proto::node_reports& all) {
+            for (auto& report : all.reports) add_report(record, report);
+            record.warnings.insert(record.warnings.end(), all.warnings.begin(), all.warnings.end());
+          },
+          [&](const caf::error& e) {
+            record.warnings.push_back("no node reported what it counted: " + plane.system().render(e));
+          });
+  std::sort(record.nodes.begin(), record.nodes.end(), [](auto& a, auto& b) { return a.node < b.node; });
+}
+
 } // namespace
 
-core::result<core::run_record> run_cluster(std::shared_ptr<const cluster_plan> plan) {
+core::result<core::run_record> run_cluster(control_plane& plane, std::shared_ptr<const cluster_plan> plan) {
   auto outcome = std::make_shared<first_outcome>();
-  auto result = [&] {
-    system_config config;
-    caf::actor_system system{config};
-    auto root =
-        system.spawn(cluster_supervisor, plan,
-                     replay_done{[outcome](core::result<replay_result> r) { outcome->set(std::move(r)); }});
-    auto r = outcome->get();
-    stop_actor(caf::actor_cast<caf::actor>(root));
-    root = nullptr;
-    system.await_all_actors_done();
-    return r;
-  }();
-  if (!result) return result.error();
+  auto& system = plane.system();
+  auto root =
+      system.spawn(cluster_supervisor, plan,
+                   replay_done{[outcome](core::result<replay_result> r) { outcome->set(std::move(r)); }});
+  auto result = outcome->get();
+  stop_actor(caf::actor_cast<caf::actor>(root));
+  root = nullptr;
+  system.await_all_actors_done();
   core::run_record record;
+  for (auto& node : plan->nodes) add_counters(record, *node);
+  if (plan->remote) end_remote_run(plane, *plan->remote, record);
+  if (!result) return result.error();
   record.jct = result->jct;
   record.rounds = std::move(result->rounds);
-  for (auto& node : plan->nodes) add_counters(record, *node);
   return record;
+}
+
+core::result<core::run_record> run_cluster(std::shared_ptr<const cluster_plan> plan) {
+  control_plane plane;
+  return run_cluster(plane, std::move(plan));
 }
 
 } // namespace dualpath::actors

@@ -29,11 +29,30 @@ cluster_supervisor(proto::cluster_supervisor_actor::stateful_pointer<cluster_sup
       std::accumulate(plan->nodes.begin(), plan->nodes.end(), std::uint32_t{0}, [](auto sum, auto& node) {
         return sum + static_cast<std::uint32_t>(node->engines.size());
       });
-  self->request(scheduler, caf::infinite, proto::await_engines{engines})
-      .then([self, plan, scheduler, on_done](std::uint32_t) {
-        auto client = self->spawn(replayer, plan->settings, scheduler, plan->replay, on_done);
-        self->state.children->adopt(self, client, "replayer");
-      });
+  auto give_up = [self, on_done](const caf::error& why) {
+    on_done(
+        core::error{core::errc::disconnected, "the run could not start: " + self->home_system().render(why)});
+  };
+  auto replay = [self, plan, scheduler, on_done](std::uint32_t) {
+    auto client = self->spawn(replayer, plan->settings, scheduler, plan->replay, on_done);
+    self->state.children->adopt(self, client, "replayer");
+  };
+  if (plan->remote) {
+    engines += plan->remote->engines;
+    auto wanted = plan->remote->wanted;
+    wanted.serve.scheduler = caf::actor_cast<caf::strong_actor_ptr>(scheduler);
+    wanted.serve.directory = caf::actor_cast<caf::strong_actor_ptr>(directory);
+    self->request(plan->remote->membership, caf::infinite, std::move(wanted))
+        .then([=](const proto::outcome& started) {
+          if (started.ok) {
+            self->request(scheduler, caf::infinite, proto::await_engines{engines}).then(replay, give_up);
+          } else {
+            on_done(core::error{started.code, started.text});
+          }
+        });
+  } else {
+    self->request(scheduler, caf::infinite, proto::await_engines{engines}).then(replay, give_up);
+  }
   return {
       [](const proto::tick&) {},
   };

@@ -9,13 +9,22 @@
 #include "proto/interfaces.hpp"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace dualpath::actors {
 
+/// The nodes of other processes.
+struct remote_nodes {
+  proto::membership_actor membership;
+  proto::begin_run wanted;   ///< scheduler and directory are filled in
+  std::uint32_t engines = 0; ///< to wait for before the trace is replayed
+};
+
 struct cluster_plan {
   settings_ptr settings;
-  std::vector<std::shared_ptr<const node_devices>> nodes;
+  std::vector<std::shared_ptr<const node_devices>> nodes; ///< of this process
+  std::optional<remote_nodes> remote;
   std::shared_ptr<const std::vector<storage::block_name>> stored; ///< blocks in the store at start
   replay_options replay;
 };

@@ -170,6 +170,15 @@ void compute_nic_state::forget(core::engine_id peer) {
   links.erase(known);
 }
 
+void compute_nic_state::cut(core::engine_id peer, caf::typed_response_promise<proto::devices_idle> answer) {
+  forget(peer);
+  devices->links.erase(peer);
+  auto operation = next_operation++;
+  cuts.emplace(operation, std::move(answer));
+  auto me = caf::actor_cast<proto::compute_nic_actor>(self);
+  devices->fabric->cut(peer, [me, operation] { caf::anon_send(me, proto::operation_done{operation, {}}); });
+}
+
 proto::compute_nic_actor::behavior_type compute_nic(compute_nic_state::self_pointer self,
                                                     settings_ptr settings, devices_ptr devices,
                                                     std::shared_ptr<core::node_counters> counters) {
@@ -194,6 +203,11 @@ proto::compute_nic_actor::behavior_type compute_nic(compute_nic_state::self_poin
         self->state.enqueue({std::move(copy), bytes, answer});
         return answer;
       },
+      [self](const proto::cut_engine& order) -> caf::result<proto::devices_idle> {
+        auto answer = self->make_response_promise<proto::devices_idle>();
+        self->state.cut(order.engine, answer);
+        return answer;
+      },
       [self](const proto::engine_up& peer) {
         if (peer.role == core::engine_role::decode) self->state.connect(peer);
       },
@@ -201,6 +215,8 @@ proto::compute_nic_actor::behavior_type compute_nic(compute_nic_state::self_poin
       [self](const proto::operation_done& done) {
         auto node = self->state.in_flight.extract(done.operation);
         if (!node.empty()) node.mapped().deliver(done.status);
+        auto cut = self->state.cuts.extract(done.operation);
+        if (!cut.empty()) cut.mapped().deliver(proto::devices_idle{});
       },
       [self](const proto::link_ready& ready) { self->state.connected(ready); },
       [self](const proto::tick& timer) {

@@ -44,6 +44,7 @@ struct compute_nic_state {
   std::map<core::engine_id, link> links;
   std::map<core::engine_id, std::vector<std::byte>> pool_exports;
   std::map<std::uint64_t, promise> in_flight;
+  std::map<std::uint64_t, caf::typed_response_promise<proto::devices_idle>> cuts;
   std::uint64_t next_operation = 1;
 
   void enqueue(queued item);
@@ -54,6 +55,7 @@ struct compute_nic_state {
   void connect(const proto::engine_up& peer);
   void connected(const proto::link_ready& ready);
   void forget(core::engine_id peer);
+  void cut(core::engine_id peer, caf::typed_response_promise<proto::devices_idle> answer);
 };
 
 proto::compute_nic_actor::behavior_type compute_nic(compute_nic_state::self_pointer self,

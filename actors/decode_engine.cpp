@@ -204,9 +204,19 @@ decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, dev
         self->state.close_landing({ask.request, ask.epoch}, false);
       },
       [self](proto::decode_work& work) { self->state.accept(std::move(work)); },
-      [self](const proto::abandon& order) { self->state.abandon(order); },
-      [](const proto::engine_up&) {},
-      [](const proto::engine_down&) {},
+      [self](const proto::abandon& order) {
+        // The scheduler gives the landing of a lost prefill engine away on our answer.
+        if (self->state.cuts_open > 0) {
+          self->state.abandons_waiting.push_back(order);
+        } else {
+          self->state.abandon(order);
+        }
+      },
+      [self](const proto::engine_up& peer) {
+        if (peer.role == core::engine_role::prefill)
+          self->state.prefill_engines[peer.engine] = caf::actor_cast<caf::actor_addr>(peer.actor);
+      },
+      [self](const proto::engine_down& peer) { self->state.prefill_engine_down(peer); },
       [self](const proto::layer_computed& event) {
         if (event.status.ok) return;
         spdlog::error("decode engine={} step failed: {}", self->state.devices->engine.value,

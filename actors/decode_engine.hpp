@@ -60,6 +60,10 @@ struct decode_engine_state {
   proto::buffer_pool_actor pool;
 
   std::map<landing_key, landing_area> landings;
+  std::map<core::engine_id, caf::actor_addr> prefill_engines;
+  std::set<caf::actor_addr> lost_engines; ///< what they sent may still arrive
+  std::uint32_t cuts_open = 0;            ///< lost engines that may still write into our pool
+  std::deque<proto::abandon> abandons_waiting;
   core::slot_allocator hbm;
   core::slot_allocator write_slots; ///< numbered from write_slots_begin
   std::uint32_t write_slots_begin = 0;
@@ -82,6 +86,9 @@ struct decode_engine_state {
   void close_landing(const landing_key& key, bool abandoned);
   void release_landing(const landing_key& key);
   void abandon(const proto::abandon& order);
+
+  // Prefill engines of other processes.
+  void prefill_engine_down(const proto::engine_down& event);
 
   // From landing to HBM.
   void accept(proto::decode_work work);

@@ -10,11 +10,25 @@ namespace dualpath::actors {
 using proto::outcome;
 
 void decode_engine_state::open_landing(const proto::open_landing& ask, const caf::strong_actor_ptr& from) {
+  // Sent before it was lost, over a connection of its own: nobody would ever close this landing.
+  if (lost_engines.contains(caf::actor_cast<caf::actor_addr>(from))) return;
   landings.insert_or_assign({ask.request, ask.epoch}, landing_area{});
   auto prefill = caf::actor_cast<proto::prefill_actor>(from);
   auto blocks = static_cast<std::uint32_t>(settings->layout.blocks_for(ask.context_tokens));
   self->request(pool, caf::infinite, proto::grant_slots{ask.request, blocks})
       .then([this, ask, prefill](proto::granted_slots& granted) { landing_granted(ask, prefill, granted); });
+}
+
+void decode_engine_state::prefill_engine_down(const proto::engine_down& event) {
+  auto known = prefill_engines.extract(event.engine);
+  if (!event.lost) return; // its supervisor fences it before it comes back
+  if (!known.empty()) lost_engines.insert(known.mapped());
+  ++cuts_open;
+  self->request(compute_nic, caf::infinite, proto::cut_engine{event.engine})
+      .then([this](const proto::devices_idle&) {
+        if (--cuts_open > 0) return;
+        for (auto& order : std::exchange(abandons_waiting, {})) abandon(order);
+      });
 }
 
 void decode_engine_state::landing_granted(const proto::open_landing& ask, proto::prefill_actor prefill,

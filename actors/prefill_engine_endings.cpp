@@ -67,6 +67,9 @@ prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, d
         // Its memory stays until our transfers have ended, so the link is kept; only new requests are
         // refused.
         self->state.decode_engines.erase(peer.engine);
+        if (peer.lost)
+          self->request(self->state.compute_nic, caf::infinite, proto::cut_engine{peer.engine})
+              .then([](const proto::devices_idle&) {});
       },
       [self](const proto::layer_computed& event) { self->state.layer_computed(event); },
       [self](const proto::batch_sampled& event) { self->state.sampled(event); },

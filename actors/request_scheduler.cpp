@@ -37,12 +37,17 @@ void request_scheduler_state::join_decode_group(core::request_id id) {
   auto& entry = requests.at(id);
   std::map<core::node_id, std::uint64_t> tokens;
   for (auto& [engine_id, engine] : engines)
-    if (engine.info.role == core::engine_role::decode && engine.alive)
+    if (engine.info.role == core::engine_role::decode && engine.alive && !engine.draining)
       tokens[engine.info.node] += engine.tokens;
   // Without a live decode engine any group will do: its engines are being restarted.
   if (tokens.empty()) {
     for (auto& [engine_id, engine] : engines)
-      if (engine.info.role == core::engine_role::decode) tokens[engine.info.node] += engine.tokens;
+      if (engine.info.role == core::engine_role::decode && !engine.lost && !engine.draining)
+        tokens[engine.info.node] += engine.tokens;
+  }
+  if (tokens.empty()) {
+    without_group.push_back(id);
+    return;
   }
   std::vector<core::node_id> groups;
   std::vector<std::uint64_t> sums;
@@ -65,7 +70,7 @@ std::vector<core::engine_load> request_scheduler_state::loads_of(core::node_id n
                                                                  core::engine_role role) const {
   std::vector<core::engine_load> loads;
   for (auto& [id, engine] : engines) {
-    if (!engine.alive || engine.info.node != node || engine.info.role != role) continue;
+    if (!engine.alive || engine.draining || engine.info.node != node || engine.info.role != role) continue;
     core::engine_load load;
     load.engine = id;
     load.unfinished_requests = engine.requests;
@@ -211,6 +216,7 @@ void request_scheduler_state::charge(core::engine_id id, const proto::request& r
   change(engine.requests, 1);
   change(engine.tokens, tokens);
   if (decode) change(engine.hbm_tokens_used, tokens);
+  if (engine.draining && engine.requests == 0) check_drained(engine.info.node);
 }
 
 } // namespace dualpath::actors

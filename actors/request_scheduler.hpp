@@ -33,6 +33,8 @@ struct scheduled_request {
 struct engine_entry {
   proto::engine_up info;
   bool alive = false;
+  bool draining = false; ///< gets no new work
+  bool lost = false;     ///< never to return
   std::uint64_t requests = 0, tokens = 0, hbm_tokens_used = 0;
   /// Requests that the other side must let go of before this engine may come back (decode), or be routed
   /// again.
@@ -69,6 +71,8 @@ struct request_scheduler_state {
   std::deque<core::request_id> waiting; ///< for a prefill engine, first come first served
   std::map<core::engine_id, engine_entry> engines;
   std::map<core::node_id, node_entry> nodes;
+  std::deque<core::request_id> without_group;              ///< there is no decode group to wait in
+  std::map<core::node_id, caf::strong_actor_ptr> draining; ///< and who asked for it
   std::vector<waiter> waiters;
   std::uint64_t turn = 0;
 
@@ -95,6 +99,7 @@ struct request_scheduler_state {
   void leave_dead_group(core::node_id node);
   void engine_up(const proto::engine_up& event);
   void admit_engine(const proto::engine_up& event);
+  void abandon_landings(core::engine_id prefill);
   void abandoned(core::request_id id, core::epoch epoch);
   void read_over(scheduled_request& entry);
   void route_again(core::request_id id);
@@ -102,6 +107,12 @@ struct request_scheduler_state {
   void reject(core::request_id id, const std::string& why);
   void interrupt(core::request_id id);
   void send_abandon(core::engine_id engine, const proto::request& request);
+
+  // Nodes that come and go.
+  void node_lost(const proto::node_lost& event);
+  void drain_node(core::node_id node, caf::strong_actor_ptr asked_by);
+  void check_drained(core::node_id node);
+
   template <class News>
   void tell(const proto::engine_up& listener, const News& news);
 

@@ -27,12 +27,15 @@ void request_scheduler_state::tell(const proto::engine_up& listener, const News&
   }
 }
 
+template void request_scheduler_state::tell(const proto::engine_up&, const proto::engine_down&);
+
 void request_scheduler_state::engine_down(const proto::engine_down& event) {
   auto found = engines.find(event.engine);
   if (found == engines.end() || found->second.info.incarnation != event.incarnation || !found->second.alive)
     return;
   auto& engine = found->second;
   engine.alive = false;
+  engine.lost = event.lost;
   spdlog::warn("scheduler engine={} incarnation={} is down: {}", event.engine.value, event.incarnation.value,
                event.why);
   for (auto& [id, other] : engines)
@@ -58,11 +61,28 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
       send_abandon(*entry.prefill, entry.request);
     }
   }
+  if (event.lost && engine.info.role == core::engine_role::prefill) abandon_landings(event.engine);
+}
+
+/// A prefill engine that is back, or lost for good and cut off, has ended all its transfers: the landings of
+/// its old requests can be given up.
+void request_scheduler_state::abandon_landings(core::engine_id prefill) {
+  for (auto& [id, epoch] : std::exchange(engines.at(prefill).fences, {})) {
+    auto found = requests.find(id);
+    if (found == requests.end()) continue;
+    auto& entry = found->second;
+    if (engines.at(*entry.decode).alive) {
+      send_abandon(*entry.decode, entry.request);
+    } else {
+      abandoned(id, entry.request.epoch); // both sides are fenced: nothing touches the landing any more
+    }
+  }
 }
 
 void request_scheduler_state::leave_dead_group(core::node_id node) {
   auto lives = std::any_of(engines.begin(), engines.end(), [node](auto& e) {
-    return e.second.alive && e.second.info.node == node && e.second.info.role == core::engine_role::decode;
+    return e.second.alive && !e.second.draining && e.second.info.node == node
+           && e.second.info.role == core::engine_role::decode;
   });
   if (lives) return;
   auto& group = nodes[node];
@@ -119,20 +139,8 @@ void request_scheduler_state::engine_up(const proto::engine_up& event) {
     engine.returning = event;
     return;
   }
-  // A prefill engine that is back has ended all its transfers: the landings of its old requests can be given
-  // up.
-  auto orphans = std::exchange(engine.fences, {});
   admit_engine(event);
-  for (auto& [id, epoch] : orphans) {
-    auto found = requests.find(id);
-    if (found == requests.end()) continue;
-    auto& entry = found->second;
-    if (engines.at(*entry.decode).alive) {
-      send_abandon(*entry.decode, entry.request);
-    } else {
-      abandoned(id, entry.request.epoch); // both sides are fenced: nothing touches the landing any more
-    }
-  }
+  if (event.role == core::engine_role::prefill) abandon_landings(event.engine);
 }
 
 void request_scheduler_state::admit_engine(const proto::engine_up& event) {
@@ -154,6 +162,8 @@ void request_scheduler_state::admit_engine(const proto::engine_up& event) {
     w.answer.deliver(up);
     return true;
   });
+  if (event.role == core::engine_role::decode)
+    for (auto id : std::exchange(without_group, {})) join_decode_group(id);
 }
 
 void request_scheduler_state::failed(const proto::request_failed& event) {
@@ -179,6 +189,7 @@ void request_scheduler_state::take_back(core::request_id id) {
   auto& group = nodes[entry.decode_group];
   if (std::erase(group.waiting, id) > 0) group.waiting_tokens -= padded_tokens(entry.request);
   std::erase(waiting, id);
+  std::erase(without_group, id);
   entry.prefill.reset();
   entry.decode.reset();
   waiting.push_front(id);
@@ -208,6 +219,7 @@ void request_scheduler_state::reject(core::request_id id, const std::string& why
   auto& group = nodes[entry.decode_group];
   if (std::erase(group.waiting, id) > 0) group.waiting_tokens -= padded_tokens(entry.request);
   std::erase(waiting, id);
+  std::erase(without_group, id);
   (void)ledger.close(id, ledger.find(id)->epoch);
   self->send(directory, proto::unpin_prefix{id});
   self->send(caf::actor_cast<proto::client_actor>(entry.request.client), proto::rejected{id, why});
@@ -229,6 +241,8 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
       [self](const proto::abandoned& event) { self->state.abandoned(event.request, event.epoch); },
       [self](const proto::engine_up& event) { self->state.engine_up(event); },
       [self](const proto::engine_down& event) { self->state.engine_down(event); },
+      [self](const proto::node_lost& event) { self->state.node_lost(event); },
+      [self](const proto::drain_node& order) { self->state.drain_node(order.node, self->current_sender()); },
       [self](const proto::await_engines& ask) -> caf::result<std::uint32_t> {
         auto answer = self->make_response_promise<std::uint32_t>();
         auto& engines = self->state.engines;

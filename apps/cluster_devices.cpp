@@ -44,30 +44,26 @@ core::model_fingerprint fingerprint_of(const kernels::compute_device& device) {
 
 namespace {
 
-/// Opens the store of one node; all nodes share what is stored.
-class store_opener {
-public:
-  store_opener(const run_options& options, storage::store_spec spec, core::model_fingerprint model,
-               core::block_layout layout)
-      : options_{options}, spec_{std::move(spec)}, model_{model}, layout_{layout} {
-    if (options.policy == core::policy::oracle) shelf_ = storage::make_sim_shelf();
-  }
+core::result<std::shared_ptr<storage::block_store>> open_node_store(const run_options& options,
+                                                                    const storage::store_spec& spec,
+                                                                    std::shared_ptr<storage::sim_shelf> shelf,
+                                                                    const kernels::compute_device& device) {
+  if (options.policy == core::policy::recompute) return std::shared_ptr<storage::block_store>{};
+  auto layout = device.layout();
+  auto opened = shelf ? storage::open_sim_store({layout.full_block_bytes(), nullptr, std::move(shelf)})
+                      : storage::open_store(spec, {fingerprint_of(device), layout});
+  if (!opened) return opened.error();
+  return std::shared_ptr<storage::block_store>{std::move(*opened)};
+}
 
-  core::result<std::shared_ptr<storage::block_store>> open() const {
-    if (options_.policy == core::policy::recompute) return std::shared_ptr<storage::block_store>{};
-    auto opened = shelf_ ? storage::open_sim_store({layout_.full_block_bytes(), nullptr, shelf_})
-                         : storage::open_store(spec_, {model_, layout_});
-    if (!opened) return opened.error();
-    return std::shared_ptr<storage::block_store>{std::move(*opened)};
-  }
-
-private:
-  const run_options& options_;
-  storage::store_spec spec_;
-  core::model_fingerprint model_;
-  core::block_layout layout_;
-  std::shared_ptr<storage::sim_shelf> shelf_;
-};
+/// UCX's tcp would listen on every network of the machine.
+bool stays_on_loopback(const run_options& options) {
+  auto names_rdma = options.transports.find("rc") != std::string::npos
+                    || options.transports.find("ud") != std::string::npos
+                    || options.transports.find("dc") != std::string::npos
+                    || options.transports.find("ib") != std::string::npos;
+  return options.loopback_only && !names_rdma;
+}
 
 core::result<actors::devices_ptr> make_engine(const run_options& options, const compute_source& source,
                                               core::clock& clock, const engine_sizes& sizes,
@@ -84,6 +80,7 @@ core::result<actors::devices_ptr> make_engine(const run_options& options, const 
   fabric.clock = &clock;
   fabric.self = {0, id, core::incarnation{}, fingerprint_of(*devices->compute), layout};
   fabric.transports = options.transports;
+  if (stays_on_loopback(options)) fabric.settings.emplace_back("NET_DEVICES", "lo");
   auto opened = net::open_ucx_fabric(std::move(fabric));
   if (!opened) return opened.error();
   devices->fabric = std::move(*opened);
@@ -106,27 +103,39 @@ core::result<actors::devices_ptr> make_engine(const run_options& options, const 
 
 } // namespace
 
+core::result<std::shared_ptr<actors::node_devices>>
+make_node(const run_options& options, const compute_source& source, core::clock& clock,
+          const engine_sizes& sizes, const storage::store_spec& store,
+          std::shared_ptr<storage::sim_shelf> shelf, const node_place& place) {
+  auto probe = make_compute(options, source, clock);
+  if (!probe) return probe.error();
+  auto node = std::make_shared<actors::node_devices>();
+  node->node = place.node;
+  node->role = place.role;
+  auto opened = open_node_store(options, store, std::move(shelf), **probe);
+  if (!opened) return opened.error();
+  node->store = std::move(*opened);
+  for (std::uint32_t g = 0; g < options.gpus_per_node; ++g) {
+    core::engine_id id{place.first_engine.value + g};
+    auto engine = make_engine(options, source, clock, sizes, id, *node);
+    if (!engine) return engine.error();
+    node->engines.push_back(std::move(*engine));
+  }
+  return node;
+}
+
 core::result<node_list> make_nodes(const run_options& options, const compute_source& source,
                                    core::clock& clock, const engine_sizes& sizes,
                                    const storage::store_spec& store) {
-  auto probe = make_compute(options, source, clock);
-  if (!probe) return probe.error();
-  store_opener stores{options, store, fingerprint_of(**probe), (*probe)->layout()};
+  std::shared_ptr<storage::sim_shelf> shelf;
+  if (options.policy == core::policy::oracle) shelf = storage::make_sim_shelf();
   node_list nodes;
-  std::uint32_t next_engine = 0;
   for (std::uint32_t n = 0; n < options.cluster.prefill_nodes + options.cluster.decode_nodes; ++n) {
-    auto node = std::make_shared<actors::node_devices>();
-    node->node = core::node_id{n};
-    node->role = n < options.cluster.prefill_nodes ? core::engine_role::prefill : core::engine_role::decode;
-    auto opened = stores.open();
-    if (!opened) return opened.error();
-    node->store = std::move(*opened);
-    for (std::uint32_t g = 0; g < options.gpus_per_node; ++g) {
-      auto engine = make_engine(options, source, clock, sizes, core::engine_id{next_engine++}, *node);
-      if (!engine) return engine.error();
-      node->engines.push_back(std::move(*engine));
-    }
-    nodes.push_back(std::move(node));
+    auto role = n < options.cluster.prefill_nodes ? core::engine_role::prefill : core::engine_role::decode;
+    node_place place{core::node_id{n}, role, core::engine_id{n * options.gpus_per_node}};
+    auto node = make_node(options, source, clock, sizes, store, shelf, place);
+    if (!node) return node.error();
+    nodes.push_back(std::move(*node));
   }
   return nodes;
 }

@@ -10,6 +10,7 @@
 #include "core/result.hpp"
 #include "kernels/cpu/thread_pool.hpp"
 #include "kernels/model/model_weights.hpp"
+#include "storage/sim_store.hpp"
 #include "storage/store_spec.hpp"
 
 #include <memory>
@@ -30,9 +31,23 @@ make_compute(const run_options& options, const compute_source& source, core::clo
 /// The fingerprint of the model with its layout: KV bytes of another block size are other bytes.
 core::model_fingerprint fingerprint_of(const kernels::compute_device& device);
 
+/// What a node is in its cluster.
+struct node_place {
+  core::node_id node;
+  core::engine_role role = core::engine_role::prefill;
+  core::engine_id first_engine;
+};
+
+/// The devices of one node. `store` is used by policies that store anything outside this process; `shelf`
+/// by the oracle, whose store is memory that all nodes of a process share.
+core::result<std::shared_ptr<actors::node_devices>>
+make_node(const run_options& options, const compute_source& source, core::clock& clock,
+          const engine_sizes& sizes, const storage::store_spec& store,
+          std::shared_ptr<storage::sim_shelf> shelf, const node_place& place);
+
 using node_list = std::vector<std::shared_ptr<actors::node_devices>>;
 
-/// `store` is used by policies that store anything outside this process.
+/// All nodes of a cluster within this process.
 core::result<node_list> make_nodes(const run_options& options, const compute_source& source,
                                    core::clock& clock, const engine_sizes& sizes,
                                    const storage::store_spec& store);

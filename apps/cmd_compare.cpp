@@ -37,9 +37,13 @@ core::result<run_options> options_for(const run_options& all, core::policy polic
 }
 
 int compare(const raw_run_options& raw) {
+  auto launch = net::detect_launch();
+  if (launch.rank > 0) return serve_launched_node(raw);
   auto options = resolve(raw);
   if (!options) return report_error(options.error());
   set_up_logging(options->log_level);
+  auto session = open_session(*options, raw, launch);
+  if (!session) return report_error(session.error());
   auto inputs = prepare_inputs(*options);
   if (!inputs) return report_error(inputs.error());
   std::vector<core::run_summary> runs;
@@ -48,7 +52,7 @@ int compare(const raw_run_options& raw) {
     if (!one) return report_error(one.error());
     auto record = [&] {
       progress bar{to_string(policy), !options->no_progress};
-      return run_once(*one, *inputs, [&](auto done, auto total, auto tokens) {
+      return run_once(*one, *inputs, **session, [&](auto done, auto total, auto tokens) {
         bar.update(done, total, core::format_count(static_cast<double>(tokens)) + " tokens");
       });
     }();

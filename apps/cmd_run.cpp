@@ -21,14 +21,18 @@ namespace dualpath::apps {
 namespace {
 
 int run(const raw_run_options& raw) {
+  auto launch = net::detect_launch();
+  if (launch.rank > 0) return serve_launched_node(raw);
   auto options = resolve(raw);
   if (!options) return report_error(options.error());
   set_up_logging(options->log_level);
+  auto session = open_session(*options, raw, launch);
+  if (!session) return report_error(session.error());
   auto inputs = prepare_inputs(*options);
   if (!inputs) return report_error(inputs.error());
   core::result<core::run_record> record = [&] {
     progress bar{to_string(options->policy), !options->no_progress};
-    return run_once(*options, *inputs, [&](auto done, auto total, auto tokens) {
+    return run_once(*options, *inputs, **session, [&](auto done, auto total, auto tokens) {
       bar.update(done, total, core::format_count(static_cast<double>(tokens)) + " tokens");
     });
   }();

@@ -3,6 +3,7 @@
 #include "apps/cmd_bench.hpp"
 #include "apps/cmd_compare.hpp"
 #include "apps/cmd_model.hpp"
+#include "apps/cmd_node.hpp"
 #include "apps/cmd_plan.hpp"
 #include "apps/cmd_qos.hpp"
 #include "apps/cmd_run.hpp"
@@ -108,6 +109,8 @@ int run_command_line(int argc, const char* const* argv) {
   int exit_code = exit_ok;
   add_run_command(app, exit_code);
   add_compare_command(app, exit_code);
+  add_node_command(app, exit_code);
+  add_drain_command(app, exit_code);
   add_plan_command(app, exit_code);
   add_trace_command(app, exit_code);
   add_model_command(app, exit_code);

@@ -2,6 +2,7 @@
 #include "apps/options.hpp"
 #include "core/fault_plan.hpp"
 #include "core/units.hpp"
+#include "net/bootstrap.hpp"
 
 #include <charconv>
 #include <cmath>
@@ -115,6 +116,13 @@ core::result<void> set_real(const std::string& text, double least, double most, 
   return set_to(real(text, least, most, range), target);
 }
 
+core::result<void> set_endpoint(const std::string& text, std::string& target) {
+  auto endpoint = net::parse_endpoint(text, true);
+  if (!endpoint) return endpoint.error();
+  target = text;
+  return {};
+}
+
 core::result<void> set_trace(const std::string& text, std::string& target) {
   if (text.empty()) return fail(text, "is not a trace; give a file or synthetic:64K");
   target = text;
@@ -149,6 +157,16 @@ const option_row table[] = {
     {"gpus-per-node", cluster_group, kind::integer, "N", "1",
      "Engines of a node; each has its own compute NIC",
      [](run_options& o, const values& v) { return set_whole(v[0], 1u, 64u, o.gpus_per_node); }},
+    {"listen", cluster_group, kind::text, "HOST:PORT", "",
+     "Waits here for the nodes of --cluster but the first to join with dualpath node --join; more may join "
+     "while the run goes on. Without it, and without mpirun or srun, all nodes are in this process",
+     [](run_options& o, const values& v) { return set_endpoint(v[0], o.listen); }},
+    {"secret-file", cluster_group, kind::text, "FILE", "",
+     "File whose first line every process of the cluster must know; needed with --listen",
+     [](run_options& o, const values& v) {
+       o.secret_file = v[0];
+       return core::result<void>{};
+     }},
     {"policy", cluster_group, kind::text, "NAME", "dualpath",
      "Where stored KV is read: dualpath (the side with the shorter read queue), basic (prefill nodes only), "
      "round_robin (sides in turn), recompute (nowhere: nothing is stored), oracle (dualpath at no I/O cost)",
@@ -264,5 +282,12 @@ const option_row table[] = {
 } // namespace
 
 std::span<const option_row> run_option_table() { return table; }
+
+bool is_node_setting(const option_row& row) {
+  auto in = [&](const char* group) { return std::string_view{row.group} == group; };
+  auto named = [&](std::string_view name) { return row.name == name; };
+  return ((in(compute_group) || in(device_group) || in(memory_group)) && !named("store"))
+         || named("gpus-per-node") || named("seed") || named("inject");
+}
 
 } // namespace dualpath::apps

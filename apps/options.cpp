@@ -67,7 +67,37 @@ void bind_run_options(CLI::App& app, raw_run_options& raw, run_command command) 
       ->group("Faults and output");
 }
 
+void bind_node_options(CLI::App& app, raw_run_options& raw) {
+  auto own = [](std::string_view name) {
+    return name == "log-level" || name == "store" || name == "secret-file";
+  };
+  for (const auto& row : run_option_table())
+    if (is_node_setting(row) || own(row.name)) bind_row(app, raw, row);
+}
+
+core::result<option_values> node_settings(const raw_run_options& raw) {
+  auto file = read_file(raw.config);
+  if (!file) return file.error();
+  option_values values;
+  for (const auto& row : run_option_table()) {
+    if (!is_node_setting(row)) continue;
+    if (auto flag = raw.given.find(row.name); flag != raw.given.end())
+      values[row.name] = flag->second;
+    else if (auto entry = file->find(row.name); entry != file->end())
+      values[row.name] = entry->second.values;
+  }
+  return values;
+}
+
 core::result<run_options> resolve(const raw_run_options& raw) {
+  auto options = resolve_for_node(raw);
+  if (options && options->trace.empty())
+    return core::error{core::errc::invalid_argument,
+                       "no trace is given; add --trace FILE, or --trace synthetic:64K"};
+  return options;
+}
+
+core::result<run_options> resolve_for_node(const raw_run_options& raw) {
   auto file = read_file(raw.config);
   if (!file) return file.error();
   run_options options;
@@ -83,9 +113,6 @@ core::result<run_options> resolve(const raw_run_options& raw) {
       if (!set) return at(std::string{"default of --"} + row.name, set.error());
     }
   }
-  if (options.trace.empty())
-    return core::error{core::errc::invalid_argument,
-                       "no trace is given; add --trace FILE, or --trace synthetic:64K"};
   return options;
 }
 

@@ -55,6 +55,8 @@ using kernels::kv_dtype;
 struct run_options {
   cluster_size cluster;
   std::uint32_t gpus_per_node = 1;
+  std::string listen;      ///< HOST:PORT where nodes join by hand; "": none do
+  std::string secret_file; ///< of the cluster, for nodes that join by hand
   core::policy policy = core::policy::dualpath;
   std::vector<core::policy> policies; ///< of compare, in the order given
 
@@ -77,6 +79,7 @@ struct run_options {
   double snic_bandwidth = 0; ///< bytes/s a node; 0: unlimited
   double cnic_bandwidth = 0; ///< bytes/s a GPU; 0: unlimited
   std::string transports;    ///< UCX_TLS of the data plane; "": UCX's own choice
+  bool loopback_only = true; ///< the data plane of a cluster on one machine listens nowhere else
 
   core::duration quota{};         ///< attention time of a forward batch (spec §7)
   std::uint32_t chunk_tokens = 0; ///< upper bound of a prefill chunk; 0: by the quota alone
@@ -117,5 +120,16 @@ void bind_run_options(CLI::App& app, raw_run_options& raw, run_command command =
 
 /// Reads the configuration file, fills in defaults and checks everything. Does not need CLI11 to have run.
 core::result<run_options> resolve(const raw_run_options& raw);
+/// The same for a node, which needs no trace.
+core::result<run_options> resolve_for_node(const raw_run_options& raw);
+
+/// Option values by long name.
+using option_values = std::map<std::string, std::vector<std::string>>;
+/// What flags and file say of the devices of a node; the same on every node unless it says otherwise.
+core::result<option_values> node_settings(const raw_run_options& raw);
+/// The names of these options.
+bool is_node_setting(const option_row& row);
+/// Adds those options of a node to a subcommand; `raw` must outlive the parse.
+void bind_node_options(CLI::App& app, raw_run_options& raw);
 
 } // namespace dualpath::apps

@@ -3,51 +3,17 @@
 #include "actors/cluster.hpp"
 #include "apps/calibration.hpp"
 #include "apps/cluster_sizes.hpp"
+#include "apps/run_settings.hpp"
+#include "apps/run_store.hpp"
 #include "apps/workload_setup.hpp"
 #include "core/fault_plan.hpp"
 #include "core/units.hpp"
 
-#include <cstdlib>
-#include <filesystem>
+#include <utility>
 
 namespace dualpath::apps {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-/// Where blocks are stored: as the user says, or in a folder that is gone afterwards.
-class run_store {
-public:
-  static core::result<run_store> open(const run_options& options) {
-    auto external = options.policy != core::policy::recompute && options.policy != core::policy::oracle;
-    if (!external) return run_store{{}, false};
-    if (!options.store.empty()) {
-      auto spec = storage::parse_store_spec(options.store);
-      if (!spec) return spec.error();
-      return run_store{std::move(*spec), false};
-    }
-    std::error_code failed;
-    auto pattern = (fs::temp_directory_path(failed) / "dualpath-store-XXXXXX").string();
-    if (failed || ::mkdtemp(pattern.data()) == nullptr)
-      return core::error{core::errc::io, "cannot make a temporary folder for the block store at '" + pattern
-                                             + "'; name one with --store"};
-    return run_store{{storage::store_spec::kind::files, pattern}, true};
-  }
-  run_store(run_store&& other) noexcept
-      : spec_{std::move(other.spec_)}, temporary_{std::exchange(other.temporary_, false)} {}
-  run_store& operator=(run_store&&) = delete;
-  ~run_store() {
-    std::error_code ignored;
-    if (temporary_) fs::remove_all(spec_.path, ignored);
-  }
-  const storage::store_spec& spec() const { return spec_; }
-
-private:
-  run_store(storage::store_spec spec, bool temporary) : spec_{std::move(spec)}, temporary_{temporary} {}
-  storage::store_spec spec_;
-  bool temporary_;
-};
 
 core::result<void> check_model_limits(const kernels::model_info& model, const core::trace_stats& trace) {
   if (trace.max_total <= model.max_tokens) return {};
@@ -79,17 +45,7 @@ core::result<calibrated_settings> make_settings(const run_options& options, core
                                                 kernels::compute_device& device, storage::block_store* store,
                                                 const core::attention_cost_model& prefill,
                                                 const core::trace_stats& trace) {
-  auto settings = std::make_shared<actors::cluster_settings>();
-  settings->clock = &clock;
-  settings->policy = options.policy;
-  settings->layout = device.layout();
-  settings->fingerprint = fingerprint_of(device);
-  settings->slot_bytes = storage::padded_bytes(settings->layout.full_block_bytes());
-  auto free_of_cost = options.policy == core::policy::oracle;
-  settings->snic_bytes_per_s = free_of_cost ? 0 : options.snic_bandwidth;
-  settings->cnic_bytes_per_s = free_of_cost ? 0 : options.cnic_bandwidth;
-  settings->quota.quota = options.quota;
-  settings->quota.max_chunk_tokens = options.chunk_tokens;
+  auto settings = base_settings(options, clock, device);
   settings->cost_model = prefill;
   auto rate = read_rate(options, store);
   // A full store cannot be measured; without a rate, alpha is 0 and only an empty read queue is a short one.
@@ -97,6 +53,38 @@ core::result<calibrated_settings> make_settings(const run_options& options, core
   settings->thresholds = derive_thresholds(prefill, rate ? *rate : 0, settings->layout, trace);
   return calibrated_settings{settings,
                              {prefill.base_s, prefill.per_token_s, prefill.per_pair_s, rate ? *rate : 0}};
+}
+
+/// What the nodes of other processes are to make and do.
+actors::remote_nodes remote_nodes_for(const run_options& options, cluster_session& session,
+                                      const run_store& store, const kernels::compute_device& device,
+                                      const core::attention_cost_model& prefill,
+                                      const core::trace_stats& trace) {
+  actors::remote_nodes remote;
+  remote.membership = session.membership();
+  remote.engines = (options.cluster.prefill_nodes + options.cluster.decode_nodes - 1) * options.gpus_per_node;
+  auto& wanted = remote.wanted;
+  wanted.gpus_per_node = options.gpus_per_node;
+  wanted.own = facts_of(device);
+  wanted.order.run = wanted.serve.run = session.next_run();
+  for (auto& [name, values] : session.settings()) wanted.order.settings.push_back({name, values});
+  wanted.order.settings.push_back({"policy", {to_string(options.policy)}});
+  wanted.order.store = store.text();
+  wanted.order.longest_tokens = trace.max_total;
+  wanted.order.sessions = trace.trajectories;
+  wanted.serve.prefill_base_s = prefill.base_s;
+  wanted.serve.prefill_token_s = prefill.per_token_s;
+  wanted.serve.prefill_pair_s = prefill.per_pair_s;
+  return remote;
+}
+
+core::result<node_list> nodes_here(const run_options& options, const cluster_session& session,
+                                   const compute_source& source, core::clock& clock,
+                                   const engine_sizes& sizes, const storage::store_spec& store) {
+  if (!session.spans_processes()) return make_nodes(options, source, clock, sizes, store);
+  auto first = make_node(options, source, clock, sizes, store, nullptr, {});
+  if (!first) return first.error();
+  return node_list{std::move(*first)};
 }
 
 void name_run(core::run_record& record, const run_options& options, const kernels::model_info& model,
@@ -132,20 +120,19 @@ core::result<run_inputs> prepare_inputs(const run_options& options) {
   return inputs;
 }
 
-core::result<core::run_record> run_once(const run_options& options, const run_inputs& inputs,
-                                        const progress_function& on_progress) {
+core::result<core::run_record> run_once(const run_options& given, const run_inputs& inputs,
+                                        cluster_session& session, const progress_function& on_progress) {
+  auto options = given;
+  options.loopback_only = session.on_loopback();
   core::steady_clock clock;
-  auto where = run_store::open(options);
+  auto where = run_store::open(options, session.spans_processes());
   if (!where) return where.error();
   auto probe = make_compute(options, inputs.compute, clock);
   if (!probe) return probe.error();
   auto stats = core::compute_stats(*inputs.trace);
-  auto layout = (*probe)->layout();
-  auto sizes = choose_sizes(options, layout, storage::padded_bytes(layout.full_block_bytes()),
-                            actors::cluster_settings{}.staging_slots, actors::cluster_settings{}.write_slots,
-                            stats, available_memory_bytes());
+  auto sizes = sizes_for(options, **probe, stats);
   if (!sizes) return sizes.error();
-  auto nodes = make_nodes(options, inputs.compute, clock, *sizes, where->spec());
+  auto nodes = nodes_here(options, session, inputs.compute, clock, *sizes, where->spec());
   if (!nodes) return nodes.error();
   auto* store = nodes->front()->store.get();
   auto calibrated = make_settings(options, clock, **probe, store, inputs.prefill, stats);
@@ -157,6 +144,8 @@ core::result<core::run_record> run_once(const run_options& options, const run_in
   auto plan = std::make_shared<actors::cluster_plan>();
   plan->settings = calibrated->settings;
   plan->nodes.assign(nodes->begin(), nodes->end());
+  if (session.spans_processes())
+    plan->remote = remote_nodes_for(options, session, *where, **probe, inputs.prefill, stats);
   core::result<void> scanned;
   plan->stored = scan_store(store, scanned);
   if (!scanned) return scanned.error();
@@ -166,7 +155,7 @@ core::result<core::run_record> run_once(const run_options& options, const run_in
   plan->replay.temperature = options.temperature;
   plan->replay.keep_prompts = !options.tokens.empty();
   plan->replay.on_progress = on_progress;
-  auto record = actors::run_cluster(plan);
+  auto record = actors::run_cluster(session.plane(), plan);
   if (!record) return record;
   name_run(*record, options, (*probe)->model(), *inputs.trace, *calibrated);
   if (faults->pending() > 0)
@@ -175,6 +164,12 @@ core::result<core::run_record> run_once(const run_options& options, const run_in
   if (record->store_full)
     record->warnings.push_back("the block store was full: served without writing every block");
   return record;
+}
+
+core::result<core::run_record> run_once(const run_options& options, const run_inputs& inputs,
+                                        const progress_function& on_progress) {
+  cluster_session alone;
+  return run_once(options, inputs, alone, on_progress);
 }
 
 } // namespace dualpath::apps

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/cluster_devices.hpp"
+#include "apps/cluster_session.hpp"
 #include "apps/options.hpp"
 #include "core/policy/cost_model.hpp"
 #include "core/result.hpp"
@@ -25,6 +26,9 @@ struct run_inputs {
 core::result<run_inputs> prepare_inputs(const run_options& options);
 
 /// Blocks until the run is over. The record is complete but for what only the report adds.
+core::result<core::run_record> run_once(const run_options& options, const run_inputs& inputs,
+                                        cluster_session& session, const progress_function& on_progress);
+/// Within this process.
 core::result<core::run_record> run_once(const run_options& options, const run_inputs& inputs,
                                         const progress_function& on_progress);
 

@@ -10,6 +10,7 @@ dualpath_pkg_config(liburing liburing)
 dualpath_pkg_config(ibverbs libibverbs)
 dualpath_pkg_config(ucx ucx)
 dualpath_pkg_config(xxhash libxxhash)
+dualpath_pkg_config(pmix pmix)
 
 # Ceph is optional, and ships no CMake package or .pc file.
 find_path(RADOS_INCLUDE_DIR rados/librados.h)
@@ -29,9 +30,12 @@ find_package(CLI11 REQUIRED)
 find_path(CAF_INCLUDE_DIR caf/all.hpp REQUIRED)
 find_library(CAF_CORE_LIBRARY caf_core REQUIRED)
 find_library(CAF_IO_LIBRARY caf_io REQUIRED)
+find_library(CAF_OPENSSL_LIBRARY caf_openssl REQUIRED)
+dualpath_pkg_config(openssl openssl)
 add_library(dualpath::caf INTERFACE IMPORTED)
 target_include_directories(dualpath::caf SYSTEM INTERFACE ${CAF_INCLUDE_DIR})
-target_link_libraries(dualpath::caf INTERFACE ${CAF_CORE_LIBRARY} ${CAF_IO_LIBRARY})
+target_link_libraries(dualpath::caf INTERFACE ${CAF_OPENSSL_LIBRARY} ${CAF_IO_LIBRARY} ${CAF_CORE_LIBRARY}
+                      dualpath::openssl)
 
 # Cap'n Proto schemas of this project: dualpath_capnp(target schema.capnp...) adds the generated code to target.
 function(dualpath_capnp target)

@@ -90,6 +90,10 @@ public:
   virtual void connect(std::span<const std::byte> address, core::instant deadline, connected on_done) = 0;
   /// Closes the endpoints; transfers to the peer fail as disconnected.
   virtual void disconnect(peer_id peer) = 0;
+  /// For an engine whose process is taken for dead: closes every connection with it, whoever opened it,
+  /// refuses that process for ever, and calls back once none of its transfers can touch our memory any more.
+  /// Shared memory cannot be taken back from a process: there this holds only if it is dead indeed.
+  virtual void cut(core::engine_id engine, std::function<void()> on_done) = 0;
 
   /// New memory, registered with every lane, page-aligned, zeroed; shared where that makes transfers
   /// one-sided.

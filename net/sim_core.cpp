@@ -37,6 +37,10 @@ bool moves_memory(const sim_operation& operation) {
   return operation.what == sim_operation::kind::put || operation.what == sim_operation::kind::get;
 }
 
+core::error cut_off(const identity& by) {
+  return {core::errc::refused, name(by) + " has cut this process off: it was taken for dead"};
+}
+
 } // namespace
 
 std::shared_ptr<sim_node> sim_core::open(identity self) {
@@ -175,6 +179,7 @@ core::result<void> sim_core::take_effect(sim_node& node, sim_operation& operatio
          letter = std::move(operation.message)]() mutable { (*handler)(from, on, std::move(letter)); });
     return {};
   }
+  if (peer->cut.contains(node.self.instance)) return cut_off(peer->self);
   auto base = reinterpret_cast<std::byte*>(operation.remote.base);
   bool exists = std::any_of(peer->regions.begin(), peer->regions.end(), [&](auto& region) {
     return region.second.bytes.data() == base && region.second.bytes.size() == operation.remote.size;
@@ -206,6 +211,8 @@ core::result<void> sim_core::shake_hands(sim_node& node, const sim_operation& op
   }
   if (auto fits = check_peer(node.self, {wire::protocol_version, peer->self}); !fits) return fits;
   if (auto fits = check_peer(peer->self, {wire::protocol_version, node.self}); !fits) return fits;
+  if (peer->cut.contains(node.self.instance)) return cut_off(peer->self);
+  if (node.cut.contains(peer->self.instance)) return cut_off(node.self);
   node.peers[remember(node, peer->self).value].up = true;
   peer->peers[remember(*peer, node.self).value].up = true;
   return {};
@@ -287,6 +294,21 @@ void sim_core::part(const std::shared_ptr<sim_node>& node, peer_id id) {
        [this, other, gone = node->self.instance, why = name(node->self) + " closed the connection"](
            callbacks& after) { lose(other, gone, why, after); });
   }
+}
+
+void sim_core::cut(const std::shared_ptr<sim_node>& node, core::engine_id engine,
+                   std::function<void()> on_done) {
+  std::lock_guard lock{mutex};
+  at(options.clock->now(), node, [this, node, engine, on_done = std::move(on_done)](callbacks& after) {
+    for (std::size_t i = 0; i < node->peers.size(); ++i) {
+      auto who = node->peers[i].who;
+      if (who.engine != engine || !node->cut.insert(who.instance).second) continue;
+      lose(node, who.instance, "the connection to " + name(who) + " was cut", after);
+      if (auto other = find(who.instance))
+        lose(other, node->self.instance, name(node->self) + " cut the connection", after);
+    }
+    after.push_back(on_done);
+  });
 }
 
 void sim_core::kill(std::uint64_t instance) {

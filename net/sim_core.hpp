@@ -60,6 +60,7 @@ struct sim_node {
   std::vector<sim_remote_region> remotes; ///< by remote region id
   std::map<std::uint64_t, sim_operation> in_flight;
   std::set<std::uint64_t> refused; ///< operations that were never admitted
+  std::set<std::uint64_t> cut;     ///< instances whose transfers must not touch our memory any more
   std::vector<std::function<void()>> on_quiet;
   std::array<lane_counters, lane_count> counters{};
   std::shared_ptr<std::function<void(peer_id, lane, message)>> on_message;
@@ -82,6 +83,7 @@ public:
   void kill(std::uint64_t instance);
   void pause(std::uint64_t instance, bool paused);
   void part(const std::shared_ptr<sim_node>& node, peer_id peer);
+  void cut(const std::shared_ptr<sim_node>& node, core::engine_id engine, std::function<void()> on_done);
   /// Calls back, on the clock's thread, once nothing is in flight.
   void quiesce(const std::shared_ptr<sim_node>& node, std::function<void()> on_quiet);
   std::shared_ptr<sim_node> find(std::uint64_t instance) const; ///< under the lock

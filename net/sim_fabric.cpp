@@ -27,6 +27,9 @@ public:
   }
   void connect(std::span<const std::byte> address, core::instant deadline, connected on_done) override;
   void disconnect(peer_id peer) override { core_->part(node_, peer); }
+  void cut(core::engine_id engine, std::function<void()> on_done) override {
+    core_->cut(node_, engine, std::move(on_done));
+  }
   core::result<memory_region> allocate(std::uint64_t bytes) override;
   core::result<memory_region> attach(std::span<std::byte> bytes) override;
   void release(core::region_id region) override;

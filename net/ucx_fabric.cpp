@@ -95,6 +95,7 @@ public:
   std::vector<std::byte> address() const override { return wire::encode(own_); }
   void connect(std::span<const std::byte> address, core::instant deadline, connected on_done) override;
   void disconnect(peer_id peer) override;
+  void cut(core::engine_id engine, std::function<void()> on_done) override;
   core::result<memory_region> allocate(std::uint64_t bytes) override;
   core::result<memory_region> attach(std::span<std::byte> bytes) override;
   void release(core::region_id region) override { regions_.remove(region); }
@@ -213,6 +214,21 @@ void ucx_fabric::disconnect(peer_id id) {
   at(lane::control).post([peer](ucx_lane& self) { self.leave_peer(*peer, "disconnected"); });
 }
 
+void ucx_fabric::cut(core::engine_id engine, std::function<void()> on_done) {
+  for (auto& peer : peers_.find_engine(engine)) {
+    peer->cut = true;
+    disconnect(peer->id);
+  }
+  // Each lane works off its orders in turn, and copies for peers on its own thread: once all have come past
+  // this point, none does so for that engine any more.
+  auto left = std::make_shared<std::atomic<std::size_t>>(lane_count);
+  auto done = std::make_shared<std::function<void()>>(std::move(on_done));
+  for (std::size_t i = 0; i < lane_count; ++i)
+    at(static_cast<lane>(i)).post([left, done](ucx_lane&) {
+      if (--*left == 0) (*done)();
+    });
+}
+
 void ucx_fabric::hands_shaken(const std::shared_ptr<ucx_peer>& peer) {
   if (peer->up.exchange(true)) return;
   for (auto which : {lane::kv, lane::collective}) {
@@ -239,9 +255,12 @@ void ucx_fabric::lost(const std::shared_ptr<ucx_peer>& peer, const std::string& 
 core::result<std::shared_ptr<ucx_peer>> ucx_fabric::accept(lane on, const wire::hello& hello) {
   if (auto checked = check_target(options_.self, hello.target_instance); !checked) return checked.error();
   if (auto checked = check_peer(options_.self, hello.sender.sender); !checked) return checked.error();
+  auto known = peers_.find_instance(hello.sender.sender.who.instance);
+  if (known && known->cut)
+    return core::error{core::errc::refused,
+                       known->name() + " is cut off here: its process was taken for dead"};
   if (on != lane::control) {
-    auto peer = peers_.find_instance(hello.sender.sender.who.instance);
-    if (peer && peer->up) return peer;
+    if (known && known->up) return known;
     return core::error{core::errc::refused, std::string{"lane "} + to_string(on)
                                                 + " opens only after the control lane: connect first"};
   }

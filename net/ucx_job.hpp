@@ -29,7 +29,8 @@ struct ucx_peer {
   peer_id id;
   identity who;
   std::array<wire::bytes, lane_count> addresses;
-  std::atomic<bool> up{false}; ///< shaken hands, and not gone or closed since
+  std::atomic<bool> up{false};  ///< shaken hands, and not gone or closed since
+  std::atomic<bool> cut{false}; ///< taken for dead: never spoken to again
 
   std::string name() const { return "engine " + std::to_string(who.engine.value); }
 };

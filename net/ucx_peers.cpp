@@ -20,6 +20,14 @@ std::shared_ptr<ucx_peer> ucx_peers::find(peer_id id) const {
   return id.value < peers_.size() ? peers_[id.value] : nullptr;
 }
 
+std::vector<std::shared_ptr<ucx_peer>> ucx_peers::find_engine(core::engine_id engine) const {
+  std::lock_guard lock{mutex_};
+  std::vector<std::shared_ptr<ucx_peer>> found;
+  for (auto& peer : peers_)
+    if (peer->who.engine == engine) found.push_back(peer);
+  return found;
+}
+
 std::shared_ptr<ucx_peer> ucx_peers::find_instance(std::uint64_t instance) const {
   std::lock_guard lock{mutex_};
   auto found = by_instance_.find(instance);

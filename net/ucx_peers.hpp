@@ -17,6 +17,7 @@ public:
   /// The peer of that instance, made if it is new.
   std::shared_ptr<ucx_peer> remember(const wire::address& address);
   std::shared_ptr<ucx_peer> find(peer_id id) const;
+  std::vector<std::shared_ptr<ucx_peer>> find_engine(core::engine_id engine) const;
   std::shared_ptr<ucx_peer> find_instance(std::uint64_t instance) const;
 
   /// The same exported region gets the same id.

@@ -92,7 +92,7 @@ typename Inspector::result_type inspect(Inspector& f, engine_up& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, engine_down& x) {
-  return f(caf::meta::type_name("engine_down"), x.engine, x.incarnation, x.why);
+  return f(caf::meta::type_name("engine_down"), x.engine, x.incarnation, x.why, x.lost);
 }
 
 template <class Inspector>
@@ -163,6 +163,11 @@ typename Inspector::result_type inspect(Inspector& f, read_progress& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, kv_transfer& x) {
   return f(caf::meta::type_name("kv_transfer"), x.request, x.epoch, x.put, x.peer, x.pieces);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, cut_engine& x) {
+  return f(caf::meta::type_name("cut_engine"), x.engine);
 }
 
 template <class Inspector>
@@ -259,6 +264,7 @@ CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::blocks_read))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::write_block))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::read_progress))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::kv_transfer))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::cut_engine))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::find_prefix))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::prefix_found))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::unpin_prefix))

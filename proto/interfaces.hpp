@@ -3,6 +3,7 @@
 #pragma once
 
 #include "proto/inspect_messages.hpp"
+#include "proto/membership.hpp"
 
 namespace dualpath::proto {
 
@@ -15,7 +16,7 @@ using client_actor = caf::typed_actor<on<tokens>, on<round_done>, on<interrupted
 using scheduler_actor =
     caf::typed_actor<on<submit>, on<fetch_work>, on<hits_read>, on<handed_over>, on<request_finished>,
                      on<request_failed>, on<abandoned>, on<engine_up>, on<engine_down>,
-                     caf::replies_to<await_engines>::with<std::uint32_t>>;
+                     caf::replies_to<await_engines>::with<std::uint32_t>, on<node_lost>, on<drain_node>>;
 
 using directory_actor = caf::typed_actor<caf::replies_to<find_prefix>::with<prefix_found>, on<unpin_prefix>,
                                          on<block_stored>, on<block_lost>>;
@@ -36,11 +37,20 @@ using storage_nic_actor =
 
 using compute_nic_actor =
     caf::typed_actor<caf::replies_to<kv_transfer>::with<outcome>, caf::replies_to<local_copy>::with<outcome>,
-                     on<engine_up>, on<engine_down>, on<operation_done>, on<link_ready>, on<tick>>;
+                     caf::replies_to<cut_engine>::with<devices_idle>, on<engine_up>, on<engine_down>,
+                     on<operation_done>, on<link_ready>, on<tick>>;
 
 using leader_actor = caf::typed_actor<on<read_progress>, on<tick>>;
 
 using engine_supervisor_actor = caf::typed_actor<on<devices_idle>>;
+
+/// The head's: who belongs to the cluster.
+using membership_actor =
+    caf::typed_actor<caf::replies_to<join_cluster>::with<joined>, on<node_ready>, on<node_report>,
+                     caf::replies_to<drain_node>::with<outcome>, on<node_drained>,
+                     caf::replies_to<await_nodes>::with<std::uint32_t>,
+                     caf::replies_to<begin_run>::with<outcome>, caf::replies_to<end_run>::with<node_reports>,
+                     caf::replies_to<leave_cluster>::with<outcome>, on<tick>>;
 
 /// Supervisors above the engines only start, watch and stop.
 using node_supervisor_actor = caf::typed_actor<on<tick>>;

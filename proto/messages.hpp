@@ -146,6 +146,7 @@ struct engine_down {
   core::engine_id engine;
   core::incarnation incarnation;
   std::string why;
+  bool lost = false; ///< with its process, and never to return
 };
 /// Ask to be answered once that many engines are up.
 struct await_engines {
@@ -230,6 +231,12 @@ struct kv_transfer {
   bool put = true; ///< else get
   core::engine_id peer;
   std::vector<core::strided_piece> pieces; ///< local: our staging; remote: the peer's pool
+};
+
+/// Closes every connection with an engine whose process is lost. Answered once nothing of it can touch our
+/// memory any more.
+struct cut_engine {
+  core::engine_id engine;
 };
 
 // ---- block directory

@@ -203,6 +203,24 @@ TEST_CASE("a disconnect fails what is in flight, is told to the peer, and the pa
   CHECK_FALSE(put(around, *pair.b, pair.from_b({{0, 0, 0, 0, 1 << 20, 1}})));
 }
 
+TEST_CASE("an engine that is cut off cannot touch memory any more, nor come back") {
+  FOR_EVERY_WORLD(around);
+  pair_of_fabrics pair{around, 32 << 20};
+  constexpr unsigned count = 30;
+  outcome<ending> ends;
+  for (unsigned i = 0; i < count; ++i) pair.a->put(pair.from_a({{0, 0, 0, 0, 32 << 20, 1}}), into(ends));
+  outcome<bool> fenced;
+  pair.b->cut(engine(1).engine, [fenced]() mutable { fenced.set(true); });
+  around.await(fenced);
+  for (auto& end : around.await(ends, count))
+    if (end) CHECK(end->code == core::errc::disconnected);
+  auto again = connect(around, *pair.a, *pair.b);
+  REQUIRE_FALSE(again);
+  CHECK(tells(again.error(), core::errc::refused, "cut"));
+  CHECK(put(around, *pair.a, pair.from_a({{0, 0, 0, 0, 16, 1}})));
+  CHECK(fenced.count() == 1);
+}
+
 TEST_CASE("a peer that closes is reported down, and what was in flight with it fails") {
   FOR_EVERY_WORLD(around);
   pair_of_fabrics pair{around, 32 << 20};

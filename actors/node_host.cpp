@@ -1,0 +1,207 @@
+#include "actors/node_host.hpp"
+
+#include "actors/children.hpp"
+#include "actors/node_supervisor.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace dualpath::actors {
+
+namespace {
+
+using proto::outcome;
+
+constexpr auto join_answer_deadline = std::chrono::seconds{10};
+constexpr auto retry_interval = std::chrono::milliseconds{100};
+
+core::result<proto::membership_actor> find_head(control_plane& plane, const node_host_options& options) {
+  auto give_up = std::chrono::steady_clock::now() + options.join_deadline;
+  for (;;) {
+    auto head = plane.find_head(options.head_host, options.head_port);
+    if (head || head.error().code != core::errc::disconnected) return head;
+    if (std::chrono::steady_clock::now() > give_up) return head;
+    std::this_thread::sleep_for(retry_interval);
+  }
+}
+
+proto::node_report count(const proto::run_order& order, const node_devices& node) {
+  auto& c = *node.counters;
+  proto::node_report report;
+  report.run = order.run;
+  report.node = order.node;
+  report.role = order.role;
+  report.storage_read_bytes = c.storage_read_bytes;
+  report.storage_written_bytes = c.storage_written_bytes;
+  report.kv_put_bytes = c.kv_put_bytes;
+  report.kv_get_bytes = c.kv_get_bytes;
+  report.copied_bytes = c.copied_bytes;
+  report.blocks_written = c.blocks_written;
+  report.blocks_missing = c.blocks_missing;
+  report.blocks_corrupt = c.blocks_corrupt;
+  report.engine_restarts = c.engine_restarts;
+  report.store_full = c.store_full;
+  return report;
+}
+
+/// The agent: a blocking actor on the thread of its caller, since making devices blocks.
+class node_agent {
+public:
+  node_agent(control_plane& plane, const node_host_options& options)
+      : plane_{plane}, options_{options}, self_{plane.system(), true} {}
+  ~node_agent() { stop_serving(); }
+
+  core::result<void> join();
+  core::result<void> serve_until_dismissed();
+
+private:
+  void prepare(const proto::run_order& order);
+  void serve(const proto::serve_run& orders);
+  void stop_serving();
+  /// The agent itself and CAF's own actors stay.
+  void await_own_actors() { plane_.system().registry().await_running_count_equal(idle_actors_); }
+  void meet(const proto::meet_node& other);
+  void watch(const caf::down_msg& down);
+
+  control_plane& plane_;
+  const node_host_options& options_;
+  caf::scoped_actor self_;
+  proto::membership_actor head_;
+  core::node_id node_;
+  proto::run_order order_;
+  std::optional<node_run> run_;
+  caf::actor supervisor_;
+  std::size_t idle_actors_ = 0;
+  std::vector<caf::actor> met_; ///< referred to, so that the connections stay
+  bool dismissed_ = false;
+  std::optional<core::error> failure_;
+};
+
+core::result<void> node_agent::join() {
+  auto me = caf::actor{self_};
+  auto port = plane_.publish(me, options_.listen_host, 0);
+  if (!port) return port.error();
+  auto head = find_head(plane_, options_);
+  if (!head) return head.error();
+  head_ = *head;
+  self_->monitor(head_);
+  auto request = options_.request;
+  request.agent = caf::actor_cast<caf::strong_actor_ptr>(me);
+  request.address = {options_.known_as, *port};
+  core::result<void> result;
+  self_->request(head_, join_answer_deadline, request)
+      .receive(
+          [&](const proto::joined& answer) {
+            node_ = answer.node;
+            if (!answer.why_refused.empty())
+              result =
+                  core::error{core::errc::refused, "the cluster refused this node: " + answer.why_refused};
+          },
+          [&](caf::error& e) {
+            result =
+                core::error{core::errc::timed_out, "the head did not answer: " + plane_.system().render(e)};
+          });
+  if (result && options_.on_joined)
+    options_.on_joined(node_, [me, node = node_] { caf::anon_send(me, proto::drain_node{node}); });
+  return result;
+}
+
+void node_agent::prepare(const proto::run_order& order) {
+  stop_serving();
+  order_ = order;
+  proto::node_ready facts;
+  auto made = options_.make(order);
+  if (made) {
+    run_.emplace(std::move(*made));
+    facts = run_->facts;
+  } else {
+    facts.status = core::result<void>{made.error()};
+  }
+  facts.run = order.run;
+  facts.node = order.node;
+  self_->send(head_, std::move(facts));
+}
+
+void node_agent::serve(const proto::serve_run& orders) {
+  if (!run_ || orders.run != order_.run) return;
+  run_->settings->cost_model = {orders.prefill_base_s, orders.prefill_token_s, orders.prefill_pair_s};
+  idle_actors_ = plane_.system().registry().running();
+  auto supervisor = self_->spawn(node_supervisor, run_->settings, run_->node,
+                                 caf::actor_cast<proto::scheduler_actor>(orders.scheduler),
+                                 caf::actor_cast<proto::directory_actor>(orders.directory));
+  supervisor_ = caf::actor_cast<caf::actor>(supervisor);
+  self_->monitor(supervisor_);
+}
+
+void node_agent::stop_serving() {
+  if (supervisor_) {
+    self_->demonitor(supervisor_);
+    stop_actor(supervisor_);
+    supervisor_ = nullptr;
+    await_own_actors();
+  }
+  if (!run_) return;
+  self_->send(head_, count(order_, *run_->node));
+  run_.reset();
+}
+
+void node_agent::meet(const proto::meet_node& other) {
+  auto agent = plane_.find_agent(other.address.host, other.address.port);
+  if (agent) {
+    met_.push_back(*agent);
+    spdlog::info("node node={} connected to node={} directly", node_.value, other.node.value);
+  } else {
+    spdlog::warn("node node={} reaches node={} through the head only: {}", node_.value, other.node.value,
+                 agent.error().text);
+  }
+}
+
+void node_agent::watch(const caf::down_msg& down) {
+  auto why = plane_.system().render(down.reason);
+  if (down.source == head_.address()) {
+    failure_ = core::error{core::errc::disconnected, "the head of the cluster is gone: " + why};
+  } else if (supervisor_ && down.source == supervisor_.address()) {
+    failure_ = core::error{core::errc::io, "this node failed: " + why};
+    supervisor_ = nullptr;
+    await_own_actors();
+  }
+}
+
+core::result<void> node_agent::serve_until_dismissed() {
+  while (!dismissed_ && !failure_) {
+    self_->receive(
+        [&](const proto::run_order& order) { prepare(order); },
+        [&](const proto::serve_run& orders) { serve(orders); },
+        [&](const proto::run_over&) { stop_serving(); }, [&](const proto::meet_node& other) { meet(other); },
+        [&](const proto::drain_node& order) {
+          self_->request(head_, join_answer_deadline, order)
+              .receive(
+                  [](const outcome& answer) {
+                    if (!answer.ok) spdlog::warn("node cannot drain: {}", answer.text);
+                  },
+                  [&](caf::error& e) { spdlog::warn("node cannot drain: {}", plane_.system().render(e)); });
+        },
+        [&](const proto::leave_cluster& order) {
+          spdlog::info("node node={} leaves: {}", node_.value, order.why);
+          dismissed_ = true;
+          if (order.refused) failure_ = core::error{core::errc::refused, order.why};
+        },
+        [&](const caf::down_msg& down) { watch(down); });
+  }
+  stop_serving();
+  if (failure_) return *failure_;
+  return {};
+}
+
+} // namespace
+
+core::result<void> host_node(control_plane& plane, const node_host_options& options) {
+  node_agent agent{plane, options};
+  if (auto joined = agent.join(); !joined) return joined;
+  return agent.serve_until_dismissed();
+}
+
+} // namespace dualpath::actors

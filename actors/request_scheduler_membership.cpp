@@ -1,0 +1,66 @@
+// What the scheduler does when nodes come and go while it serves: a lost one takes its engines along and is
+// never fenced by its own supervisors, so the survivors cut it off; a draining one gets no new work, and may
+// leave once nothing of it is under way.
+#include "actors/request_scheduler.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace dualpath::actors {
+
+void request_scheduler_state::node_lost(const proto::node_lost& event) {
+  std::vector<core::engine_id> gone;
+  for (auto& [id, engine] : engines)
+    if (engine.info.node == event.node && !engine.lost) gone.push_back(id);
+  for (auto id : gone) {
+    auto& engine = engines.at(id);
+    engine.returning.reset();
+    if (engine.alive) {
+      engine_down({id, engine.info.incarnation, event.why, true});
+      continue;
+    }
+    // It was being restarted, which has been told as a crash: now nobody will fence it but the survivors.
+    engine.lost = true;
+    for (auto& [other_id, other] : engines)
+      if (other.alive) tell(other.info, proto::engine_down{id, engine.info.incarnation, event.why, true});
+    if (engine.info.role == core::engine_role::prefill) abandon_landings(id);
+  }
+  draining.erase(event.node);
+  for (auto& w : std::exchange(waiters, {}))
+    w.answer.deliver(caf::make_error(caf::sec::runtime_error, event.why));
+}
+
+void request_scheduler_state::drain_node(core::node_id node, caf::strong_actor_ptr asked_by) {
+  spdlog::info("scheduler node={} drains", node.value);
+  draining[node] = std::move(asked_by);
+  auto decodes = false;
+  for (auto& [id, engine] : engines) {
+    if (engine.info.node != node) continue;
+    engine.draining = true;
+    decodes |= engine.info.role == core::engine_role::decode;
+  }
+  if (decodes) leave_dead_group(node);
+  std::vector<core::request_id> waiting_here;
+  for (auto& [id, entry] : requests) {
+    auto on = [&](const std::optional<core::engine_id>& engine) {
+      return engine && engines.at(*engine).info.node == node;
+    };
+    if (!entry.dispatched && (on(entry.prefill) || on(entry.decode))) waiting_here.push_back(id);
+  }
+  for (auto id : waiting_here) take_back(id);
+  check_drained(node);
+}
+
+void request_scheduler_state::check_drained(core::node_id node) {
+  auto asked_by = draining.find(node);
+  if (asked_by == draining.end()) return;
+  auto busy = std::any_of(engines.begin(), engines.end(), [node](auto& entry) {
+    return entry.second.info.node == node && (entry.second.requests > 0 || !entry.second.fences.empty());
+  });
+  if (busy) return;
+  self->send(caf::actor_cast<proto::membership_actor>(asked_by->second), proto::node_drained{node});
+  draining.erase(asked_by);
+}
+
+} // namespace dualpath::actors

@@ -1,0 +1,145 @@
+#include "apps/cluster_session.hpp"
+
+#include "actors/membership.hpp"
+#include "apps/command.hpp"
+#include "apps/node_process.hpp"
+
+#include <iostream>
+#include <utility>
+
+namespace dualpath::apps {
+
+namespace {
+
+std::uint32_t nodes_of(const cluster_size& cluster) { return cluster.prefill_nodes + cluster.decode_nodes; }
+
+core::result<void> check_size(const run_options& options, const net::launch_info& launch) {
+  if (launch.size == nodes_of(options.cluster)) return {};
+  return core::error{core::errc::invalid_argument, launch.launcher + " started " + std::to_string(launch.size)
+                                                       + " processes, --cluster " + to_string(options.cluster)
+                                                       + " has " + std::to_string(nodes_of(options.cluster))
+                                                       + " nodes; start one process a node"};
+}
+
+void warn_of_launcher(const net::launch_info& launch) {
+  if (launch.survives_a_death) return;
+  std::cerr << "dualpath: mpirun runs without --enable-recovery: the death of one node will end the whole "
+               "job\n";
+}
+
+} // namespace
+
+cluster_session::cluster_session() : plane_{std::make_unique<actors::control_plane>()} {}
+
+core::result<net::head_contact> cluster_session::listen(const run_options& options, const std::string& secret,
+                                                        const net::endpoint_name& where) {
+  auto identity = net::tls_identity::derive(secret);
+  if (!identity) return identity.error();
+  identity_.emplace(std::move(*identity));
+  plane_ = std::make_unique<actors::control_plane>(
+      actors::control_options{identity_->certificate_path(), identity_->key_path()});
+  actors::membership_plan plan;
+  plan.prefill_nodes = options.cluster.prefill_nodes;
+  plan.decode_nodes = options.cluster.decode_nodes;
+  plan.machine = net::machine_name();
+  membership_ = plane_->system().spawn<caf::hidden>(actors::membership, plan);
+  auto port = plane_->publish(membership_, where.host, where.port);
+  if (!port) return port.error();
+  net::head_contact contact;
+  contact.host = where.host.empty() ? net::machine_name() : where.host;
+  contact.port = *port;
+  contact.secret = secret;
+  return contact;
+}
+
+core::result<void> cluster_session::await_nodes(const run_options& options, const net::head_contact& contact,
+                                                const notice& on_wait) {
+  auto wanted = nodes_of(options.cluster);
+  if (on_wait)
+    on_wait("waiting at " + contact.host + ":" + std::to_string(contact.port) + " for "
+            + std::to_string(wanted - 1) + " more nodes");
+  caf::scoped_actor self{plane_->system(), true};
+  core::result<void> result;
+  self->request(membership_, caf::infinite, proto::await_nodes{wanted})
+      .receive([](std::uint32_t) {},
+               [&](const caf::error& e) {
+                 result = core::error{core::errc::io, plane_->system().render(e)};
+               });
+  return result;
+}
+
+core::result<std::unique_ptr<cluster_session>> cluster_session::open(const run_options& options,
+                                                                     const option_values& settings,
+                                                                     const net::launch_info& launch,
+                                                                     const notice& on_wait) {
+  auto session = std::make_unique<cluster_session>();
+  session->settings_ = settings;
+  if (launch.size > 1) {
+    if (auto fits = check_size(options, launch); !fits) return fits.error();
+    warn_of_launcher(launch);
+    auto job = net::pmix_job::open();
+    if (!job) return job.error();
+    session->on_loopback_ = job->on_one_machine();
+    auto secret = net::make_cluster_secret();
+    if (!secret) return secret.error();
+    auto contact =
+        session->listen(options, *secret, {session->on_loopback_ ? "127.0.0.1" : std::string{}, 0});
+    net::head_contact told;
+    if (contact)
+      told = *contact;
+    else
+      told.failure = contact.error().text;
+    if (auto met = job->exchange(told); !met) return met.error();
+    if (!contact) return contact.error();
+    if (auto there = session->await_nodes(options, *contact, {}); !there) return there.error();
+  } else if (!options.listen.empty()) {
+    if (options.secret_file.empty())
+      return core::error{core::errc::invalid_argument,
+                         "--listen needs --secret-file: nodes prove that they know what it holds; make one "
+                         "with: openssl rand -hex 32 > secret && chmod 600 secret"};
+    auto secret = net::read_cluster_secret(options.secret_file);
+    if (!secret) return secret.error();
+    auto where = net::parse_endpoint(options.listen, true);
+    if (!where) return where.error();
+    session->on_loopback_ = net::is_loopback(where->host);
+    auto contact = session->listen(options, *secret, *where);
+    if (!contact) return contact.error();
+    if (auto there = session->await_nodes(options, *contact, on_wait); !there) return there.error();
+  }
+  return session;
+}
+
+cluster_session::~cluster_session() {
+  if (!membership_) return;
+  // Alive until every node has hung up, or the deadline has passed: then whoever is left sees it go.
+  caf::scoped_actor self{plane_->system(), true};
+  self->request(membership_, std::chrono::seconds{10}, proto::leave_cluster{"the command is over"})
+      .receive([](const proto::outcome&) {}, [](const caf::error&) {});
+  caf::anon_send_exit(membership_, caf::exit_reason::user_shutdown);
+  membership_ = nullptr;
+}
+
+core::result<std::unique_ptr<cluster_session>>
+open_session(const run_options& options, const raw_run_options& raw, const net::launch_info& launch) {
+  auto settings = node_settings(raw);
+  if (!settings) return settings.error();
+  return cluster_session::open(options, *settings, launch, [](const std::string& text) {
+    std::cerr << "dualpath: " << text << std::endl;
+  });
+}
+
+int serve_launched_node(const raw_run_options& raw) {
+  auto options = resolve(raw);
+  if (!options) return exit_usage; // rank 0 says why
+  auto job = net::pmix_job::open();
+  if (!job) return report_error(job.error());
+  auto loopback = job->on_one_machine();
+  node_identity who;
+  who.rank = job->rank();
+  auto contact = job->exchange({});
+  if (!contact) return report_error(contact.error());
+  if (!contact->failure.empty()) return exit_failed; // rank 0 says why
+  return serve_as_node(raw, *contact, loopback, who);
+}
+
+} // namespace dualpath::apps

@@ -1,0 +1,140 @@
+#include "apps/node_process.hpp"
+
+#include "actors/node_host.hpp"
+#include "apps/cluster_devices.hpp"
+#include "apps/cluster_sizes.hpp"
+#include "apps/command.hpp"
+#include "apps/logging.hpp"
+#include "apps/run_settings.hpp"
+#include "core/fault_plan.hpp"
+#include "net/tls_identity.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <thread>
+
+namespace dualpath::apps {
+
+namespace {
+
+/// Makes the devices of the node for one run after another; a model is loaded once.
+class node_factory {
+public:
+  node_factory(const raw_run_options& raw, bool loopback) : raw_{raw}, loopback_{loopback} {}
+  core::result<actors::node_run> make(const proto::run_order& order);
+
+private:
+  core::result<run_options> options_for(const proto::run_order& order) const;
+  core::result<void> load(const run_options& options, const proto::run_order& order);
+
+  const raw_run_options& raw_;
+  bool loopback_;
+  std::string model_;
+  std::optional<compute_source> source_;
+};
+
+core::result<run_options> node_factory::options_for(const proto::run_order& order) const {
+  raw_run_options merged;
+  for (auto& setting : order.settings) merged.given[setting.name] = setting.values;
+  auto own = node_settings(raw_);
+  if (!own) return own.error();
+  for (auto& [name, values] : *own) merged.given[name] = values;
+  auto options = resolve_for_node(merged);
+  if (!options) return options;
+  options->loopback_only = loopback_;
+  options->cluster = {order.prefill_engines_here / options->gpus_per_node,
+                      order.decode_engines_here / options->gpus_per_node};
+  auto local = raw_.given.find("store");
+  options->store = local != raw_.given.end() ? local->second.front() : order.store;
+  return options;
+}
+
+core::result<void> node_factory::load(const run_options& options, const proto::run_order& order) {
+  if (source_ && model_ == options.model) return {};
+  auto here = options;
+  auto processes =
+      (order.prefill_engines_here + order.decode_engines_here) / std::max(1u, options.gpus_per_node);
+  if (here.compute_threads == 0)
+    here.compute_threads = std::max(1u, std::thread::hardware_concurrency() / std::max(1u, processes));
+  auto source = open_compute_source(here);
+  if (!source) return source.error();
+  source_.emplace(std::move(*source));
+  model_ = options.model;
+  return {};
+}
+
+core::result<storage::store_spec> store_of(const run_options& options) {
+  if (options.store.empty()) return storage::store_spec{};
+  auto spec = storage::parse_store_spec(options.store);
+  if (!spec) return spec.error();
+  std::error_code ignored;
+  if (spec->what == storage::store_spec::kind::files && !std::filesystem::is_directory(spec->path, ignored))
+    return core::error{core::errc::invalid_argument,
+                       "the block store '" + spec->path.string()
+                           + "' is not here; give --store a folder on a file system that all nodes share"};
+  return spec;
+}
+
+/// What outlives the settings that point to it.
+struct node_context {
+  core::steady_clock clock;
+  core::fault_plan faults;
+};
+
+core::result<actors::node_run> node_factory::make(const proto::run_order& order) {
+  auto options = options_for(order);
+  if (!options) return options.error();
+  if (auto loaded = load(*options, order); !loaded) return loaded.error();
+  auto spec = store_of(*options);
+  if (!spec) return spec.error();
+  auto faults = core::fault_plan::parse(options->inject);
+  if (!faults) return faults.error();
+  auto context = std::make_shared<node_context>();
+  context->faults = std::move(*faults);
+  auto probe = make_compute(*options, *source_, context->clock);
+  if (!probe) return probe.error();
+  core::trace_stats shape;
+  shape.max_total = order.longest_tokens;
+  shape.trajectories = order.sessions;
+  auto sizes = sizes_for(*options, **probe, shape);
+  if (!sizes) return sizes.error();
+  auto node = make_node(*options, *source_, context->clock, *sizes, *spec, nullptr,
+                        {order.node, order.role, order.first_engine});
+  if (!node) return node.error();
+  actors::node_run made;
+  made.settings = base_settings(*options, context->clock, **probe);
+  made.settings->faults = &context->faults;
+  made.keep_alive = context;
+  made.node = std::move(*node);
+  made.facts = facts_of(**probe);
+  return made;
+}
+
+} // namespace
+
+int serve_as_node(const raw_run_options& raw, const net::head_contact& head, bool loopback,
+                  const node_identity& who) {
+  auto own = resolve_for_node(raw);
+  if (!own) return report_error(own.error());
+  set_up_logging(own->log_level);
+  auto identity = net::tls_identity::derive(head.secret);
+  if (!identity) return report_error(identity.error());
+  actors::control_plane plane{{identity->certificate_path(), identity->key_path()}};
+  node_factory factory{raw, loopback};
+  actors::node_host_options options;
+  options.head_host = head.host;
+  options.head_port = head.port;
+  options.listen_host = loopback ? "127.0.0.1" : who.listen_host;
+  options.known_as = loopback ? "127.0.0.1" : who.listen_host.empty() ? net::machine_name() : who.listen_host;
+  options.request.program = "dualpath";
+  options.request.host = net::machine_name();
+  options.request.rank = who.rank;
+  options.request.role = who.role;
+  options.make = [&](const proto::run_order& order) { return factory.make(order); };
+  auto served = actors::host_node(plane, options);
+  return served ? exit_ok : report_error(served.error());
+}
+
+} // namespace dualpath::apps

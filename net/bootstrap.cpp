@@ -1,0 +1,177 @@
+#include "net/bootstrap.hpp"
+
+#include <pmix.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+namespace dualpath::net {
+namespace {
+
+constexpr const char* contact_key = "dualpath.head";
+
+core::error failure(const std::string& doing, pmix_status_t status) {
+  return {core::errc::io, "PMIx cannot " + doing + ": " + PMIx_Error_string(status)};
+}
+
+pmix_proc_t proc_of(const std::string& space, pmix_rank_t rank) {
+  pmix_proc_t proc;
+  PMIX_PROC_CONSTRUCT(&proc);
+  std::strncpy(proc.nspace, space.c_str(), PMIX_MAX_NSLEN);
+  proc.rank = rank;
+  return proc;
+}
+
+core::result<std::uint32_t> job_number(const std::string& space, const char* key) {
+  auto all = proc_of(space, PMIX_RANK_WILDCARD);
+  pmix_value_t* value = nullptr;
+  if (auto status = PMIx_Get(&all, key, nullptr, 0, &value); status != PMIX_SUCCESS)
+    return failure(std::string{"tell "} + key, status);
+  auto number = value->data.uint32;
+  PMIX_VALUE_RELEASE(value);
+  return number;
+}
+
+/// One a line: none of them has a line break.
+std::string to_text(const head_contact& contact) {
+  auto why = contact.failure;
+  for (auto& c : why)
+    if (c == '\n') c = ' ';
+  return contact.host + "\n" + std::to_string(contact.port) + "\n" + contact.secret + "\n" + why + "\n";
+}
+
+core::result<head_contact> from_text(const std::string& text) {
+  std::istringstream lines{text};
+  head_contact contact;
+  std::string port;
+  if (!std::getline(lines, contact.host) || !std::getline(lines, port) || !std::getline(lines, contact.secret)
+      || !std::getline(lines, contact.failure))
+    return core::error{core::errc::io, "rank 0 told through PMIx something else than where it listens"};
+  std::from_chars(port.data(), port.data() + port.size(), contact.port);
+  return contact;
+}
+
+core::result<void> publish(const std::string& text) {
+  pmix_value_t value;
+  PMIX_VALUE_CONSTRUCT(&value);
+  value.type = PMIX_STRING;
+  auto copy = text;
+  value.data.string = copy.data();
+  if (auto status = PMIx_Put(PMIX_GLOBAL, contact_key, &value); status != PMIX_SUCCESS)
+    return failure("publish where rank 0 listens", status);
+  return {};
+}
+
+core::result<void> meet(const std::string& space) {
+  if (auto status = PMIx_Commit(); status != PMIX_SUCCESS) return failure("commit", status);
+  auto all = proc_of(space, PMIX_RANK_WILDCARD);
+  pmix_info_t collect;
+  PMIX_INFO_CONSTRUCT(&collect);
+  bool yes = true;
+  PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+  auto status = PMIx_Fence(&all, 1, &collect, 1);
+  PMIX_INFO_DESTRUCT(&collect);
+  if (status != PMIX_SUCCESS) return failure("meet the other ranks", status);
+  return {};
+}
+
+bool is_set(const char* name) { return std::getenv(name) != nullptr; }
+
+std::uint32_t number(const char* name, std::uint32_t fallback) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return fallback;
+  std::uint32_t value = fallback;
+  std::from_chars(text, text + std::strlen(text), value);
+  return value;
+}
+
+} // namespace
+
+launch_info detect_launch() {
+  launch_info launch;
+  if (!is_set("PMIX_NAMESPACE")) return launch;
+  launch.rank = number("PMIX_RANK", 0);
+  if (is_set("OMPI_COMM_WORLD_SIZE")) {
+    launch.launcher = "mpirun";
+    launch.size = number("OMPI_COMM_WORLD_SIZE", 1);
+    launch.survives_a_death = number("OMPI_MCA_orte_enable_recovery", 0) != 0;
+  } else if (is_set("SLURM_STEP_NUM_TASKS")) {
+    launch.launcher = "srun";
+    launch.size = number("SLURM_STEP_NUM_TASKS", 1);
+  }
+  return launch;
+}
+
+core::result<pmix_job> pmix_job::open() {
+  pmix_proc_t me;
+  PMIX_PROC_CONSTRUCT(&me);
+  if (auto status = PMIx_Init(&me, nullptr, 0); status != PMIX_SUCCESS)
+    return core::error{core::errc::unsupported,
+                       std::string{"this process was started by a launcher without PMIx ("}
+                           + PMIx_Error_string(status) + "); use mpirun, or srun --mpi=pmix"};
+  pmix_job job;
+  job.open_ = true;
+  job.space_ = me.nspace;
+  job.rank_ = me.rank;
+  auto size = job_number(job.space_, PMIX_JOB_SIZE);
+  if (!size) return size.error();
+  job.size_ = *size;
+  // Not every launcher tells how many of the ranks are here: then they may be anywhere.
+  auto local = job_number(job.space_, PMIX_LOCAL_SIZE);
+  job.local_size_ = local ? *local : 0;
+  return job;
+}
+
+pmix_job::pmix_job(pmix_job&& other) noexcept
+    : space_{std::move(other.space_)},
+      rank_{other.rank_},
+      size_{other.size_},
+      local_size_{other.local_size_},
+      open_{std::exchange(other.open_, false)} {}
+
+pmix_job::~pmix_job() {
+  if (open_) PMIx_Finalize(nullptr, 0);
+}
+
+core::result<head_contact> pmix_job::exchange(const head_contact& own) {
+  if (rank_ == 0)
+    if (auto published = publish(to_text(own)); !published) return published.error();
+  if (auto met = meet(space_); !met) return met.error();
+  auto head = proc_of(space_, 0);
+  pmix_value_t* value = nullptr;
+  if (auto status = PMIx_Get(&head, contact_key, nullptr, 0, &value); status != PMIX_SUCCESS)
+    return failure("tell where rank 0 listens", status);
+  std::string text = value->type == PMIX_STRING ? value->data.string : "";
+  PMIX_VALUE_RELEASE(value);
+  if (auto status = PMIx_Finalize(nullptr, 0); status != PMIX_SUCCESS) return failure("finalise", status);
+  open_ = false;
+  return from_text(text);
+}
+
+core::result<endpoint_name> parse_endpoint(const std::string& text, bool any_port) {
+  auto colon = text.rfind(':');
+  endpoint_name name;
+  if (colon != std::string::npos && colon > 0) {
+    name.host = text.substr(0, colon);
+    auto* end = text.data() + text.size();
+    auto [stop, bad] = std::from_chars(text.data() + colon + 1, end, name.port);
+    if (bad == std::errc{} && stop == end && (name.port != 0 || any_port)) return name;
+  }
+  return core::error{core::errc::invalid_argument, "'" + text + "' is not HOST:PORT, such as node1:7070"};
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string machine_name() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0) return "unknown";
+  return name;
+}
+
+} // namespace dualpath::net
