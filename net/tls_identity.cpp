@@ -1,5 +1,7 @@
 #include "net/tls_identity.hpp"
 
+#include "net/tls_errors.hpp"
+
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -104,6 +106,7 @@ core::result<std::string> read_cluster_secret(const std::string& path) {
 }
 
 core::result<tls_identity> tls_identity::derive(const std::string& secret) {
+  if (!tls_errors_kept_apart()) return failure("find the TLS library");
   auto key = derive_key(secret);
   if (!key) return failure("derive a key");
   auto certificate = make_certificate(key.get());
