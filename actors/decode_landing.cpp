@@ -109,6 +109,10 @@ void decode_engine_state::accept(proto::decode_work work) {
     self->send(scheduler, proto::request_failed{request.id, request.epoch, why});
     return;
   }
+  // The prefill engine has sent it already; again, since that message may be lost with its sender, or be
+  // overtaken by ours on the way to another process.
+  self->send(caf::actor_cast<proto::client_actor>(request.client),
+             proto::tokens{request.id, request.delivered_tokens, {work.first_token}});
   waiting_for_hbm.push_back(std::move(work));
   admit_waiting();
 }

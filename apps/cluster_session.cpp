@@ -130,7 +130,7 @@ open_session(const run_options& options, const raw_run_options& raw, const net::
 
 int serve_launched_node(const raw_run_options& raw) {
   auto options = resolve(raw);
-  if (!options) return exit_usage; // rank 0 says why
+  if (!options || !check_size(*options, net::detect_launch())) return exit_usage; // rank 0 says why
   auto job = net::pmix_job::open();
   if (!job) return report_error(job.error());
   auto loopback = job->on_one_machine();

@@ -1,0 +1,141 @@
+// Nodes that join, leave, die and stand still, each a process started by hand.
+#include "../cluster_run.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <csignal>
+#include <fstream>
+
+using namespace dualpath::testing;
+
+namespace {
+
+/// A run of 1P2D with all its nodes, of which one may be wronged in the middle.
+struct running_cluster {
+  workplace place;
+  hand_cluster cluster{place, words{"run", "--cluster", "1P2D"} + long_workload()};
+
+  running_cluster() {
+    cluster.join();
+    cluster.join();
+    cluster.await_requests(20);
+  }
+
+  void check_tokens() {
+    auto status = cluster.finish();
+    INFO(cluster.head().output());
+    REQUIRE(status == 0);
+    auto report = read_report(cluster.report_path());
+    CHECK(report.digests.at(0) == digest_of_one_process(long_workload()));
+    CHECK(report.requests == 148); // none lost, none repeated
+  }
+};
+
+} // namespace
+
+TEST_CASE("processes joined by hand generate the tokens of one process, under every policy") {
+  workplace place;
+  hand_cluster cluster{place, words{"compare", "--cluster", "2P2D", "--policies",
+                                    "recompute,basic,round_robin,dualpath,oracle"}
+                                  + short_workload()};
+  for (int i = 0; i < 3; ++i) cluster.join();
+  auto status = cluster.finish();
+  INFO(cluster.head().output());
+  REQUIRE(status == 0);
+  auto report = read_report(cluster.report_path());
+  REQUIRE(report.digests.size() == 5);
+  for (auto& digest : report.digests) CHECK(digest == digest_of_one_process(short_workload()));
+  for (std::size_t i = 0; i < 3; ++i) CHECK(cluster.node(i).wait() == 0);
+}
+
+TEST_CASE("a node that is killed in the middle of a run costs no token") {
+  running_cluster running;
+  running.cluster.node(1).signal(SIGKILL);
+  running.check_tokens();
+  CHECK_FALSE(read_report(running.cluster.report_path()).warnings.empty());
+  CHECK(running.cluster.node(0).wait() == 0);
+}
+
+TEST_CASE("a node that stands still is taken for dead, and cut off when it goes on") {
+  running_cluster running;
+  running.cluster.node(1).signal(SIGSTOP);
+  running.check_tokens();
+  running.cluster.node(1).signal(SIGCONT);
+  CHECK(running.cluster.node(1).wait() == 1);
+}
+
+TEST_CASE("a drained node finishes what it decodes and leaves, and the run goes on without it") {
+  running_cluster running;
+  auto [status, said] = running.cluster.drain(1);
+  INFO(said);
+  CHECK(status == 0);
+  CHECK(running.cluster.node(0).wait() + running.cluster.node(1).wait() == 0);
+  running.check_tokens();
+  CHECK(read_report(running.cluster.report_path()).warnings.empty());
+}
+
+TEST_CASE("a node that gets SIGTERM drains itself") {
+  running_cluster running;
+  running.cluster.node(0).signal(SIGTERM);
+  CHECK(running.cluster.node(0).wait() == 0);
+  running.check_tokens();
+  CHECK(read_report(running.cluster.report_path()).warnings.empty());
+}
+
+TEST_CASE(
+    "the last decode node, the head and strangers cannot be drained, and the administrator is told why") {
+  running_cluster running;
+  CHECK(running.cluster.drain(2).first == 0);
+  auto [last, why_last] = running.cluster.drain(1);
+  CHECK(last == 2);
+  CHECK(why_last.find("only decode node") != std::string::npos);
+  auto [head, why_head] = running.cluster.drain(0);
+  CHECK(head == 2);
+  CHECK(why_head.find("cannot leave") != std::string::npos);
+  running.check_tokens();
+}
+
+TEST_CASE("a node that joins in the middle of a run is used") {
+  running_cluster running;
+  auto& head = running.cluster.head();
+  running.cluster.join({"--role", "decode"});
+  auto joined = head.await_line("node=3 role=decode");
+  REQUIRE(joined >= 0);
+  auto used = head.await_line("decode=3 ", joined);
+  INFO(head.output());
+  CHECK(used > joined);
+  running.check_tokens();
+}
+
+TEST_CASE("a node with another secret is refused, and the cluster does not notice") {
+  running_cluster running;
+  auto other = running.place.path("other");
+  {
+    workplace elsewhere;
+    std::ofstream{other} << "another secret, which is long enough too\n";
+    std::filesystem::permissions(other, std::filesystem::perms::owner_read);
+    auto& stranger = running.cluster.join({"--secret-file", other});
+    CHECK(stranger.wait() == 1);
+    CHECK(stranger.output().find("another cluster secret") != std::string::npos);
+  }
+  running.check_tokens();
+}
+
+TEST_CASE("a node that does not fit is refused in a sentence on both sides") {
+  struct misfit {
+    words arguments;
+    std::string why;
+  };
+  auto each = GENERATE(misfit{{"--block-tokens", "32"}, "block size of 32, the cluster 64"},
+                       misfit{{"--model", "small"}, "the model 'small'"},
+                       misfit{{"--kv-dtype", "bf16"}, "--kv-dtype"});
+  workplace place;
+  hand_cluster cluster{place, words{"run", "--cluster", "1P1D"} + short_workload()};
+  auto& node = cluster.join(each.arguments);
+  CHECK(node.wait() == 1);
+  CHECK(cluster.finish() == 1);
+  INFO(node.output());
+  CHECK(node.output().find(each.why) != std::string::npos);
+  INFO(cluster.head().output());
+  CHECK(cluster.head().output().find(each.why) != std::string::npos);
+}

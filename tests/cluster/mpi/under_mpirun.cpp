@@ -1,0 +1,76 @@
+// One process a node, started by mpirun.
+#include "../cluster_run.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <csignal>
+#include <fstream>
+#include <unistd.h>
+
+using namespace dualpath::testing;
+
+namespace {
+
+words mpirun(int processes, const words& options = {"--enable-recovery"}) {
+  auto root = ::geteuid() == 0 ? words{"--allow-run-as-root"} : words{};
+  return words{DUALPATH_MPIRUN} + root + words{"--oversubscribe", "--bind-to", "none"} + options
+         + words{"-n", std::to_string(processes)};
+}
+
+/// The process of a rank, by what the launcher has put into its environment.
+pid_t process_of_rank(const std::string& rank, const child_process& launcher) {
+  for (auto& entry : std::filesystem::directory_iterator{"/proc"}) {
+    std::ifstream stat{entry.path() / "stat"}, environment{entry.path() / "environ"};
+    long pid = 0, parent = 0;
+    std::string name, state;
+    if (!(stat >> pid >> name >> state >> parent) || parent != launcher.pid()) continue;
+    for (std::string variable; std::getline(environment, variable, '\0');)
+      if (variable == "OMPI_COMM_WORLD_RANK=" + rank) return static_cast<pid_t>(pid);
+  }
+  return -1;
+}
+
+} // namespace
+
+TEST_CASE("four processes under mpirun generate the tokens of one process, under every policy") {
+  workplace place;
+  child_process job{
+      mpirun(4)
+      + program(words{"compare", "--cluster", "2P2D", "--policies",
+                      "recompute,basic,round_robin,dualpath,oracle", "--report", place.path("report.json")}
+                + short_workload())};
+  auto status = job.wait();
+  INFO(job.output());
+  REQUIRE(status == 0);
+  auto report = read_report(place.path("report.json"));
+  REQUIRE(report.digests.size() == 5);
+  for (auto& digest : report.digests) CHECK(digest == digest_of_one_process(short_workload()));
+}
+
+TEST_CASE("a rank that is killed costs no token under mpirun --enable-recovery") {
+  workplace place;
+  child_process job{mpirun(4)
+                    + program(words{"run", "--cluster", "2P2D", "--log-level", "debug", "--report",
+                                    place.path("report.json")}
+                              + long_workload())};
+  REQUIRE(job.await_line("scheduler request=20 ") >= 0);
+  auto victim = process_of_rank("3", job);
+  REQUIRE(victim > 0);
+  REQUIRE(::kill(victim, SIGKILL) == 0);
+  auto status = job.wait();
+  INFO(job.output());
+  CHECK(status == 0);
+  CHECK(read_report(place.path("report.json")).digests.at(0) == digest_of_one_process(long_workload()));
+}
+
+TEST_CASE("mpirun with another number of processes than --cluster has nodes is refused") {
+  child_process job{mpirun(3, {}) + program(words{"run", "--cluster", "2P2D"} + short_workload())};
+  CHECK(job.wait() == 2);
+  CHECK(job.output().find("3 processes, --cluster 2P2D has 4 nodes") != std::string::npos);
+}
+
+TEST_CASE("the program warns when mpirun would end the job with the death of one rank") {
+  child_process job{mpirun(2, {}) + program(words{"run", "--cluster", "1P1D"} + short_workload())};
+  CHECK(job.wait() == 0);
+  CHECK(job.output().find("--enable-recovery") != std::string::npos);
+}
