@@ -2,8 +2,7 @@
 
 #include "actors/children.hpp"
 #include "actors/device_events.hpp"
-
-#include <spdlog/spdlog.h>
+#include "core/log.hpp"
 
 namespace dualpath::actors {
 
@@ -219,8 +218,10 @@ decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, dev
       [self](const proto::engine_down& peer) { self->state.prefill_engine_down(peer); },
       [self](const proto::layer_computed& event) {
         if (event.status.ok) return;
-        spdlog::error("decode engine={} step failed: {}", self->state.devices->engine.value,
-                      event.status.text);
+        core::log_event(core::log_level::error, "decode_step_failed",
+                        {{"node", self->state.devices->node},
+                         {"engine", self->state.devices->engine},
+                         {"why", event.status.text}});
         self->state.step_error = event.status;
       },
       [self](const proto::batch_sampled& event) {

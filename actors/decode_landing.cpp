@@ -1,8 +1,6 @@
 // The passive half of a decode engine: landings of requests in prefill, and the way from a landing to HBM.
 #include "actors/decode_engine.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 namespace dualpath::actors {

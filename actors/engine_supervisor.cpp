@@ -5,8 +5,7 @@
 #include "actors/decode_engine.hpp"
 #include "actors/device_bytes.hpp"
 #include "actors/prefill_engine.hpp"
-
-#include <spdlog/spdlog.h>
+#include "core/log.hpp"
 
 namespace dualpath::actors {
 
@@ -50,8 +49,9 @@ void engine_supervisor_state::child_down(const caf::down_msg& down) {
   if (!restarting) {
     restarting = true;
     auto why = *child + ": " + self->home_system().render(down.reason);
-    spdlog::warn("engine_sup engine={} incarnation={} lost a child: {}", devices->engine.value,
-                 incarnation.value, why);
+    core::log_event(
+        core::log_level::warn, "engine_lost_a_child",
+        {{"node", devices->node}, {"engine", devices->engine}, {"incarnation", incarnation}, {"why", why}});
     self->send(scheduler, proto::engine_down{devices->engine, incarnation, why});
     children->stop_all();
   }

@@ -1,8 +1,7 @@
 #include "actors/prefill_engine.hpp"
 
 #include "actors/device_events.hpp"
-
-#include <spdlog/spdlog.h>
+#include "core/log.hpp"
 
 #include <algorithm>
 
@@ -327,7 +326,9 @@ void prefill_engine_state::sampled(const proto::batch_sampled& event) {
 
 void prefill_engine_state::fail_batch(const std::string& why) {
   if (!batch->failed)
-    spdlog::warn("prefill engine={} batch={} failed: {}", devices->engine.value, batch->id, why);
+    core::log_event(
+        core::log_level::warn, "prefill_batch_failed",
+        {{"node", devices->node}, {"engine", devices->engine}, {"batch", batch->id}, {"why", why}});
   batch->failed = true;
   batch->failure = why;
 }

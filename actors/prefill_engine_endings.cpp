@@ -2,8 +2,7 @@
 #include "actors/prefill_engine.hpp"
 
 #include "actors/children.hpp"
-
-#include <spdlog/spdlog.h>
+#include "core/log.hpp"
 
 #include <algorithm>
 
@@ -11,8 +10,12 @@ namespace dualpath::actors {
 
 void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why) {
   auto id = job.request.id;
-  spdlog::warn("prefill engine={} request={} epoch={} failed: {}", devices->engine.value, id.value,
-               job.request.epoch.value, why.text);
+  core::log_event(core::log_level::warn, "prefill_failed",
+                  {{"node", devices->node},
+                   {"engine", devices->engine},
+                   {"request", id},
+                   {"epoch", job.request.epoch},
+                   {"why", why.text}});
   auto decode = decode_engines.find(job.request.decode);
   if (decode != decode_engines.end()) self->send(decode->second, proto::close_landing{id, job.request.epoch});
   self->send(scheduler, proto::request_failed{id, job.request.epoch, why});

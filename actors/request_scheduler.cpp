@@ -1,9 +1,8 @@
 #include "actors/request_scheduler.hpp"
 
+#include "core/log.hpp"
 #include "core/policy/decode_choice.hpp"
 #include "core/policy/path_choice.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -164,9 +163,13 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
   auto lease = ledger.hand_over(id, request.epoch, core::stage::prefill, request.prefill, {request.decode});
   request.epoch = lease->epoch;
   entry.dispatched = true;
-  spdlog::debug("scheduler request={} epoch={} prefill={} decode={} path={} hit_tokens={}", id.value,
-                request.epoch.value, request.prefill.value, request.decode.value, to_string(request.path),
-                hit_tokens);
+  core::log_event(core::log_level::debug, "request_dispatched",
+                  {{"request", id},
+                   {"epoch", request.epoch},
+                   {"prefill", request.prefill},
+                   {"decode", request.decode},
+                   {"path", to_string(request.path)},
+                   {"hit_tokens", hit_tokens}});
   self->send(caf::actor_cast<proto::prefill_actor>(prefill.info.actor), proto::prefill_work{request});
 }
 

@@ -6,7 +6,7 @@
 // may the landing be given away.
 #include "actors/request_scheduler.hpp"
 
-#include <spdlog/spdlog.h>
+#include "core/log.hpp"
 
 #include <algorithm>
 
@@ -36,8 +36,11 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
   auto& engine = found->second;
   engine.alive = false;
   engine.lost = event.lost;
-  spdlog::warn("scheduler engine={} incarnation={} is down: {}", event.engine.value, event.incarnation.value,
-               event.why);
+  core::log_event(core::log_level::warn, "engine_down",
+                  {{"node", engine.info.node},
+                   {"engine", event.engine},
+                   {"incarnation", event.incarnation},
+                   {"why", event.why}});
   for (auto& [id, other] : engines)
     if (other.alive) tell(other.info, event);
   if (engine.info.role == core::engine_role::decode) leave_dead_group(engine.info.node);
@@ -148,8 +151,11 @@ void request_scheduler_state::admit_engine(const proto::engine_up& event) {
   engine.info = event;
   engine.alive = true;
   nodes[event.node];
-  spdlog::info("scheduler engine={} node={} role={} incarnation={} is up", event.engine.value,
-               event.node.value, to_string(event.role), event.incarnation.value);
+  core::log_event(core::log_level::info, "engine_up",
+                  {{"node", event.node},
+                   {"engine", event.engine},
+                   {"role", to_string(event.role)},
+                   {"incarnation", event.incarnation}});
   for (auto& [id, other] : engines) {
     if (!other.alive || id == event.engine) continue;
     tell(other.info, event);

@@ -1,8 +1,7 @@
 #include "actors/storage_nic.hpp"
 
 #include "actors/emulated_bandwidth.hpp"
-
-#include <spdlog/spdlog.h>
+#include "core/log.hpp"
 
 #include <algorithm>
 
@@ -128,7 +127,11 @@ void storage_nic_state::read_completed(const operation& op, const outcome& statu
   } else {
     job.good = std::min(job.good, op.block);
     (status.code == core::errc::not_found ? counters->blocks_missing : counters->blocks_corrupt) += 1;
-    spdlog::warn("storage_nic request={} block={} lost: {}", job.ask.request.value, op.block, status.text);
+    core::log_event(core::log_level::warn, "block_lost",
+                    {{"engine", job.ask.engine},
+                     {"request", job.ask.request},
+                     {"block", op.block},
+                     {"why", status.text}});
     self->send(directory, proto::block_lost{job.ask.keys[op.block]});
   }
   if (job.completed == job.ask.keys.size()) {
@@ -161,10 +164,11 @@ void storage_nic_state::write_completed(operation& op, const outcome& status) {
     self->send(directory, proto::block_stored{op.write.ask.key, op.write.ask.parent, op.write.ask.depth});
   } else if (status.code == core::errc::no_space) {
     if (!counters->store_full.exchange(true))
-      spdlog::warn("storage_nic {}; serving without writes", status.text);
+      core::log_event(core::log_level::warn, "serving_without_writes", {{"why", status.text}});
     writes_resume = settings->clock->now() + settings->write_retry_interval;
   } else {
-    spdlog::warn("storage_nic write failed: {}", status.text);
+    core::log_event(core::log_level::warn, "block_write_failed",
+                    {{"engine", op.write.ask.engine}, {"why", status.text}});
   }
   op.write.answer.deliver(status);
 }

@@ -41,7 +41,7 @@ int compare(const raw_run_options& raw) {
   if (launch.rank > 0) return serve_launched_node(raw);
   auto options = resolve(raw);
   if (!options) return report_error(options.error());
-  set_up_logging(options->log_level);
+  if (auto logs = set_up_logging(options->log); !logs) return report_error(logs.error());
   auto session = open_session(*options, raw, launch);
   if (!session) return report_error(session.error());
   auto inputs = prepare_inputs(*options);

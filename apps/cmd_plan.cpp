@@ -1,6 +1,7 @@
 #include "apps/cmd_plan.hpp"
 
 #include "apps/command.hpp"
+#include "apps/options.hpp"
 #include "apps/plan.hpp"
 #include "core/units.hpp"
 

@@ -82,15 +82,6 @@ core::result<void> set_quota(const std::string& text, core::duration& target) {
   return {};
 }
 
-core::result<void> set_log_level(const std::string& text, std::string& target) {
-  for (const char* level : {"trace", "debug", "info", "warn", "error", "off"})
-    if (text == level) {
-      target = text;
-      return {};
-    }
-  return fail(text, "is not a log level; choose trace, debug, info, warn, error or off");
-}
-
 core::result<void> set_transports(const std::string& text, std::string& target) {
   if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_,^@\\") != std::string::npos)
     return fail(text, "is not a list of UCX transports, such as tcp or self,sm,tcp");
@@ -274,7 +265,12 @@ const option_row table[] = {
      "Writes prompt and generated tokens of every round as JSON Lines",
      [](run_options& o, const values& v) { return set_output(v[0], o.tokens); }},
     {"log-level", output_group, kind::text, "LEVEL", "warn", "trace, debug, info, warn, error or off",
-     [](run_options& o, const values& v) { return set_log_level(v[0], o.log_level); }},
+     [](run_options& o, const values& v) { return set_to(parse_log_level(v[0]), o.log.level); }},
+    {"log-format", output_group, kind::text, "FORMAT", "text",
+     "text, or json: one object a line with time, level, event and its fields",
+     [](run_options& o, const values& v) { return set_to(parse_log_format(v[0]), o.log.format); }},
+    {"log-file", output_group, kind::text, "FILE", "", "Appends log lines there instead of to standard error",
+     [](run_options& o, const values& v) { return set_output(v[0], o.log.file); }},
     {"no-progress", output_group, kind::flag, "", "", "No progress bar",
      [](run_options& o, const values& v) { return set_flag(v[0], o.no_progress); }},
 };

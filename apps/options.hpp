@@ -4,6 +4,7 @@
 #pragma once
 
 #include "apps/config_file.hpp"
+#include "apps/logging.hpp"
 #include "core/clock.hpp"
 #include "core/read_path.hpp"
 #include "core/result.hpp"
@@ -23,9 +24,6 @@ class App;
 }
 
 namespace dualpath::apps {
-
-/// Exit codes of every subcommand.
-enum exit_status : int { exit_ok = 0, exit_failed = 1, exit_usage = 2 };
 
 struct cluster_size {
   std::uint32_t prefill_nodes = 1, decode_nodes = 1;
@@ -88,7 +86,7 @@ struct run_options {
 
   std::vector<std::string> inject; ///< faults, e.g. crash:..., in the order given
   std::string report, tokens;      ///< paths; "": none
-  std::string log_level;           ///< trace, debug, info, warn, error or off
+  log_options log;
   bool no_progress = false;
 };
 

@@ -60,7 +60,8 @@ TEST_CASE("defaults are complete and valid") {
   CHECK(o->snic_bandwidth == 0);
   CHECK(o->pe_buffer_bytes == 0);
   CHECK(o->store.empty());
-  CHECK(o->log_level == "warn");
+  CHECK(o->log.level == core::log_level::warn);
+  CHECK(o->log.format == log_format::text);
   CHECK(o->scale_tokens == 1);
   CHECK(o->tool_scale == 1);
   CHECK(o->seed == 1);

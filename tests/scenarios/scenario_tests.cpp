@@ -4,8 +4,9 @@
 #include "scenario_run.hpp"
 #include "scenario_store.hpp"
 
+#include "apps/logging.hpp"
+
 #include <catch2/catch.hpp>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void play(const scenario& test) {
-  spdlog::set_level(spdlog::level::warn);
+  if (auto logs = apps::set_up_logging({}); !logs) FAIL(logs.error().text);
   auto store = scenario_store::open(test.disk);
   if (!store && store.error().code == core::errc::unsupported) {
     WARN("skipped: " << store.error().text);
