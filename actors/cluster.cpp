@@ -77,6 +77,7 @@ core::result<core::run_record> run_cluster(control_plane& plane, std::shared_ptr
   if (!result) return result.error();
   record.jct = result->jct;
   record.rounds = std::move(result->rounds);
+  record.rounds_planned = result->rounds_planned;
   return record;
 }
 

@@ -1,6 +1,6 @@
 #include "actors/membership.hpp"
 
-#include <spdlog/spdlog.h>
+#include "core/log.hpp"
 
 #include <algorithm>
 
@@ -53,7 +53,7 @@ core::engine_role membership_state::role_of(core::node_id place, const proto::jo
 
 proto::joined membership_state::join(const proto::join_cluster& ask) {
   auto refuse = [&](std::string why) {
-    spdlog::warn("membership machine={} refused: {}", ask.host, why);
+    core::log_event(core::log_level::warn, "node_refused", {{"machine", ask.host}, {"why", why}});
     return proto::joined{{}, std::move(why)};
   };
   if (ask.version != proto::control_protocol_version)
@@ -76,7 +76,8 @@ proto::joined membership_state::join(const proto::join_cluster& ask) {
   self->monitor(m.agent);
   by_agent[m.agent.address()] = m.node;
   auto& kept = members[m.node] = m;
-  spdlog::info("membership node={} role={} machine={} joined", m.node.value, to_string(m.role), m.machine);
+  core::log_event(core::log_level::info, "node_joined",
+                  {{"node", m.node}, {"role", to_string(m.role)}, {"machine", m.machine}});
   introduce(kept);
   std::erase_if(waiters, [this](waiter& w) {
     auto there = static_cast<std::uint32_t>(members.size() + 1);
@@ -102,7 +103,7 @@ void membership_state::agent_down(const caf::down_msg& down) {
   auto& m = gone.mapped();
   if (m.now != phase::leaving) {
     auto why = title(m) + " is lost: " + self->home_system().render(down.reason);
-    spdlog::warn("membership node={} lost: {}", m.node.value, self->home_system().render(down.reason));
+    core::log_event(core::log_level::warn, "node_lost", {{"node", m.node}, {"why", why}});
     if (run) {
       run->reports.warnings.push_back(why);
       self->send(caf::actor_cast<proto::scheduler_actor>(run->wanted.serve.scheduler),
@@ -149,7 +150,7 @@ void membership_state::ready(const proto::node_ready& facts) {
     return;
   }
   why = title(m) + " cannot serve: " + why;
-  spdlog::warn("membership node={} refused: {}", m.node.value, why);
+  core::log_event(core::log_level::warn, "node_refused", {{"node", m.node}, {"why", why}});
   if (m.expected && !run->all_started) fail_start(why);
   m.now = phase::leaving;
   caf::anon_send(m.agent, proto::leave_cluster{why, true});
@@ -226,7 +227,7 @@ outcome membership_state::drain(core::node_id node) {
     return outcome::failure(core::errc::invalid_argument,
                             title(m) + " is the only decode node left; add another before it is drained");
   if (m.now == phase::draining || m.now == phase::leaving) return {};
-  spdlog::info("membership node={} drains", node.value);
+  core::log_event(core::log_level::info, "node_draining", {{"node", node}});
   if (run && m.now == phase::serving) {
     m.now = phase::draining;
     self->send(caf::actor_cast<proto::scheduler_actor>(run->wanted.serve.scheduler), proto::drain_node{node});

@@ -3,7 +3,7 @@
 #include "actors/children.hpp"
 #include "actors/node_supervisor.hpp"
 
-#include <spdlog/spdlog.h>
+#include "core/log.hpp"
 
 #include <optional>
 #include <thread>
@@ -45,6 +45,10 @@ proto::node_report count(const proto::run_order& order, const node_devices& node
   report.engine_restarts = c.engine_restarts;
   report.store_full = c.store_full;
   return report;
+}
+
+void cannot_drain(const std::string& why) {
+  core::log_event(core::log_level::warn, "node_cannot_drain", {{"why", why}});
 }
 
 /// The agent: a blocking actor on the thread of its caller, since making devices blocks.
@@ -152,10 +156,10 @@ void node_agent::meet(const proto::meet_node& other) {
   auto agent = plane_.find_agent(other.address.host, other.address.port);
   if (agent) {
     met_.push_back(*agent);
-    spdlog::info("node node={} connected to node={} directly", node_.value, other.node.value);
+    core::log_event(core::log_level::info, "node_met", {{"node", node_}, {"other", other.node}});
   } else {
-    spdlog::warn("node node={} reaches node={} through the head only: {}", node_.value, other.node.value,
-                 agent.error().text);
+    core::log_event(core::log_level::warn, "node_met_through_head_only",
+                    {{"node", node_}, {"other", other.node}, {"why", agent.error().text}});
   }
 }
 
@@ -180,12 +184,12 @@ core::result<void> node_agent::serve_until_dismissed() {
           self_->request(head_, join_answer_deadline, order)
               .receive(
                   [](const outcome& answer) {
-                    if (!answer.ok) spdlog::warn("node cannot drain: {}", answer.text);
+                    if (!answer.ok) cannot_drain(answer.text);
                   },
-                  [&](caf::error& e) { spdlog::warn("node cannot drain: {}", plane_.system().render(e)); });
+                  [&](caf::error& e) { cannot_drain(plane_.system().render(e)); });
         },
         [&](const proto::leave_cluster& order) {
-          spdlog::info("node node={} leaves: {}", node_.value, order.why);
+          core::log_event(core::log_level::info, "node_leaves", {{"node", node_}, {"why", order.why}});
           dismissed_ = true;
           if (order.refused) failure_ = core::error{core::errc::refused, order.why};
         },

@@ -26,9 +26,13 @@ void replayer_state::start_sessions() {
   self->delayed_send(self, watchdog_interval, proto::tick{watchdog_tick});
 }
 
+replayer_state::~replayer_state() {
+  if (options.drain) options.drain->detach();
+}
+
 void replayer_state::on_tick(std::uint64_t id) {
   if (id != watchdog_tick) {
-    submit_next(id);
+    if (!draining) submit_next(id);
     return;
   }
   if (!open.empty() && settings->clock->now() - last_event > options.stall_limit) {
@@ -109,7 +113,7 @@ void replayer_state::on_done_round(const proto::round_done& event) {
   s.prompts.generated(record.generated);
   ++rounds_done;
   if (options.on_progress) options.on_progress(rounds_done, rounds_total, generated_tokens);
-  if (!s.prompts.finished()) {
+  if (!s.prompts.finished() && !draining) {
     auto pause = from_ms(s.prompts.next_spec().tool_ms);
     if (pause.count() > 0) {
       self->delayed_send(self, pause, proto::tick{index});
@@ -118,8 +122,21 @@ void replayer_state::on_done_round(const proto::round_done& event) {
     }
     return;
   }
-  if (--sessions_open > 0) return;
+  --sessions_open;
+  end_if_over();
+}
+
+void replayer_state::on_drain() {
+  draining = true;
+  // Only sessions with a round under way are left.
+  sessions_open = open.size();
+  end_if_over();
+}
+
+void replayer_state::end_if_over() {
+  if (sessions_open > 0) return;
   replay_result result;
+  result.rounds_planned = rounds_total;
   for (auto& each : sessions)
     for (auto& round : each.rounds) {
       result.jct = std::max(result.jct, round.finished);
@@ -144,6 +161,7 @@ void replayer_state::on_interrupted(core::request_id request) {
 }
 
 void replayer_state::finish(core::result<replay_result> result) {
+  if (options.drain) options.drain->detach();
   if (on_done) on_done(std::move(result));
   on_done = nullptr;
   self->quit();
@@ -159,6 +177,11 @@ proto::client_actor::behavior_type replayer(replayer_state::self_pointer self, s
   state.options = std::move(options);
   state.on_done = std::move(on_done);
   state.start_sessions();
+  if (state.options.drain)
+    state.options.drain->attach([me = caf::actor_cast<caf::weak_actor_ptr>(self)] {
+      if (auto alive = caf::actor_cast<caf::strong_actor_ptr>(me))
+        caf::anon_send(caf::actor_cast<proto::client_actor>(alive), proto::drain{});
+    });
   return {
       [self](const proto::tokens& event) { self->state.on_tokens(event); },
       [self](const proto::round_done& event) { self->state.on_done_round(event); },
@@ -166,6 +189,7 @@ proto::client_actor::behavior_type replayer(replayer_state::self_pointer self, s
       [self](const proto::rejected& event) {
         self->state.finish(core::error{core::errc::invalid_argument, event.why});
       },
+      [self](const proto::drain&) { self->state.on_drain(); },
       [self](const proto::tick& timer) { self->state.on_tick(timer.id); },
   };
 }

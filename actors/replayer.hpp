@@ -4,6 +4,7 @@
 #pragma once
 
 #include "actors/settings.hpp"
+#include "core/drain_switch.hpp"
 #include "core/result.hpp"
 #include "core/run_record.hpp"
 #include "core/workload/prompt_builder.hpp"
@@ -28,11 +29,13 @@ struct replay_options {
   core::duration stall_limit = std::chrono::seconds{180};
   /// Called now and then on an actor thread: rounds done, rounds in all, tokens generated.
   std::function<void(std::uint64_t, std::uint64_t, std::uint64_t)> on_progress;
+  std::shared_ptr<core::drain_switch> drain; ///< ends the replay early; none: nobody can
 };
 
 struct replay_result {
   core::duration jct{};
   std::vector<core::round_record> rounds;
+  std::uint64_t rounds_planned = 0; ///< more than there are rounds where the replay was drained
 };
 
 using replay_done = std::function<void(core::result<replay_result>)>;
@@ -56,8 +59,10 @@ struct replayer_state {
   std::map<core::request_id, std::size_t> open; ///< request → session
   core::instant start{0}, last_event{0};
   std::uint64_t next_request = 1, rounds_total = 0, rounds_done = 0, generated_tokens = 0;
-  std::size_t sessions_open = 0;
+  std::size_t sessions_open = 0; ///< with rounds under way or to come
+  bool draining = false;
 
+  ~replayer_state();
   void start_sessions();
   void on_tick(std::uint64_t id);
   void submit_next(std::size_t index);
@@ -65,6 +70,8 @@ struct replayer_state {
   void on_tokens(const proto::tokens& event);
   void on_done_round(const proto::round_done& event);
   void on_interrupted(core::request_id request);
+  void on_drain();
+  void end_if_over();
   void finish(core::result<replay_result> result);
 };
 

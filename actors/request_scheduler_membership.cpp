@@ -3,8 +3,6 @@
 // leave once nothing of it is under way.
 #include "actors/request_scheduler.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 namespace dualpath::actors {
@@ -32,7 +30,6 @@ void request_scheduler_state::node_lost(const proto::node_lost& event) {
 }
 
 void request_scheduler_state::drain_node(core::node_id node, caf::strong_actor_ptr asked_by) {
-  spdlog::info("scheduler node={} drains", node.value);
   draining[node] = std::move(asked_by);
   auto decodes = false;
   for (auto& [id, engine] : engines) {

@@ -1,6 +1,7 @@
 #include "apps/cmd_compare.hpp"
 
 #include "apps/command.hpp"
+#include "apps/graceful_end.hpp"
 #include "apps/logging.hpp"
 #include "apps/options.hpp"
 #include "apps/progress.hpp"
@@ -42,6 +43,7 @@ int compare(const raw_run_options& raw) {
   auto options = resolve(raw);
   if (!options) return report_error(options.error());
   if (auto logs = set_up_logging(options->log); !logs) return report_error(logs.error());
+  graceful_end end;
   auto session = open_session(*options, raw, launch);
   if (!session) return report_error(session.error());
   auto inputs = prepare_inputs(*options);
@@ -52,17 +54,21 @@ int compare(const raw_run_options& raw) {
     if (!one) return report_error(one.error());
     auto record = [&] {
       progress bar{to_string(policy), !options->no_progress};
-      return run_once(*one, *inputs, **session, [&](auto done, auto total, auto tokens) {
-        bar.update(done, total, core::format_count(static_cast<double>(tokens)) + " tokens");
-      });
+      return run_once(
+          *one, *inputs, **session,
+          [&](auto done, auto total, auto tokens) {
+            bar.update(done, total, core::format_count(static_cast<double>(tokens)) + " tokens");
+          },
+          end.drain());
     }();
     if (!record) return report_error(record.error());
     runs.push_back(core::summarise(*record));
+    if (end.requested()) break;
   }
   std::cout << format_comparison(runs);
   if (!options->report.empty())
     if (auto written = write_report(options->report, runs); !written) return report_error(written.error());
-  return digests_agree(runs) ? exit_ok : exit_failed;
+  return end.exit_code(digests_agree(runs) ? exit_ok : exit_failed);
 }
 
 } // namespace

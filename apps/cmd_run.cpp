@@ -1,6 +1,7 @@
 #include "apps/cmd_run.hpp"
 
 #include "apps/command.hpp"
+#include "apps/graceful_end.hpp"
 #include "apps/logging.hpp"
 #include "apps/options.hpp"
 #include "apps/progress.hpp"
@@ -26,15 +27,19 @@ int run(const raw_run_options& raw) {
   auto options = resolve(raw);
   if (!options) return report_error(options.error());
   if (auto logs = set_up_logging(options->log); !logs) return report_error(logs.error());
+  graceful_end end;
   auto session = open_session(*options, raw, launch);
   if (!session) return report_error(session.error());
   auto inputs = prepare_inputs(*options);
   if (!inputs) return report_error(inputs.error());
   core::result<core::run_record> record = [&] {
     progress bar{to_string(options->policy), !options->no_progress};
-    return run_once(*options, *inputs, **session, [&](auto done, auto total, auto tokens) {
-      bar.update(done, total, core::format_count(static_cast<double>(tokens)) + " tokens");
-    });
+    return run_once(
+        *options, *inputs, **session,
+        [&](auto done, auto total, auto tokens) {
+          bar.update(done, total, core::format_count(static_cast<double>(tokens)) + " tokens");
+        },
+        end.drain());
   }();
   if (!record) return report_error(record.error());
   auto summary = core::summarise(*record);
@@ -44,7 +49,7 @@ int run(const raw_run_options& raw) {
       return report_error(written.error());
   if (!options->tokens.empty())
     if (auto written = write_tokens(options->tokens, *record); !written) return report_error(written.error());
-  return exit_ok;
+  return end.exit_code(exit_ok);
 }
 
 } // namespace

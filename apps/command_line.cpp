@@ -23,9 +23,11 @@ namespace dualpath::apps {
 namespace {
 
 constexpr const char* exit_codes = R"(Exit codes:
-  0  done; compare: every policy generated the same tokens
-  1  the run failed, or digests differ
-  2  bad usage or input)";
+    0  done; compare: every policy generated the same tokens
+    1  tried and failed: a device, a check, digests that differ
+    2  not tried: bad usage or input
+  130  interrupted by SIGINT, 143 by SIGTERM: the rounds under way were finished
+       and reported; after a second signal, nothing was)";
 
 constexpr const char* general_examples = R"(Start with:
   dualpath plan --cluster 2P4D --model DeepSeek-V3.2

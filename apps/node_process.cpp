@@ -4,14 +4,17 @@
 #include "apps/cluster_devices.hpp"
 #include "apps/cluster_sizes.hpp"
 #include "apps/command.hpp"
+#include "apps/interrupts.hpp"
 #include "apps/logging.hpp"
 #include "apps/run_settings.hpp"
 #include "core/fault_plan.hpp"
 #include "net/tls_identity.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
-#include <iostream>
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -112,13 +115,39 @@ core::result<actors::node_run> node_factory::make(const proto::run_order& order)
   return made;
 }
 
+/// A wish to leave, which may come before there is a cluster to leave. Thread-safe.
+class drain_request {
+public:
+  void request() {
+    std::lock_guard lock{mutex_};
+    wanted_ = true;
+    if (drain_) drain_();
+  }
+  void joined(std::function<void()> drain) {
+    std::lock_guard lock{mutex_};
+    drain_ = std::move(drain);
+    if (wanted_) drain_();
+  }
+
+private:
+  std::mutex mutex_;
+  std::function<void()> drain_;
+  bool wanted_ = false;
+};
+
 } // namespace
 
 int serve_as_node(const raw_run_options& raw, const net::head_contact& head, bool loopback,
                   const node_identity& who) {
   auto own = resolve_for_node(raw);
   if (!own) return report_error(own.error());
-  set_up_logging(own->log_level);
+  if (auto logs = set_up_logging(own->log); !logs) return report_error(logs.error());
+  // Made first: threads that start later leave signals to it.
+  drain_request leaving;
+  interrupts on_signal{[&](int signal, unsigned count) {
+    if (count > 1) std::_Exit(128 + signal);
+    leaving.request();
+  }};
   auto identity = net::tls_identity::derive(head.secret);
   if (!identity) return report_error(identity.error());
   actors::control_plane plane{{identity->certificate_path(), identity->key_path()}};
@@ -133,7 +162,9 @@ int serve_as_node(const raw_run_options& raw, const net::head_contact& head, boo
   options.request.rank = who.rank;
   options.request.role = who.role;
   options.make = [&](const proto::run_order& order) { return factory.make(order); };
+  options.on_joined = [&](core::node_id, std::function<void()> drain) { leaving.joined(std::move(drain)); };
   auto served = actors::host_node(plane, options);
+  leaving.joined([] {});
   return served ? exit_ok : report_error(served.error());
 }
 

@@ -37,6 +37,8 @@ ordered_json to_json(const core::run_summary& run) {
       {"trace", run.trace},
       {"jct_s", run.jct_s},
       {"requests", run.requests},
+      {"rounds_planned", run.rounds_planned},
+      {"interrupted", run.interrupted()},
       {"prompt_tokens", run.prompt_tokens},
       {"generated_tokens", run.generated_tokens},
       {"digest", run.digest},

@@ -91,6 +91,8 @@ std::string aligned(const std::vector<text_row>& rows) {
 /// "Digests match: ..." or the groups of policies that agree with each other.
 std::string digest_line(run_list runs) {
   if (runs.size() < 2) return "";
+  if (std::any_of(runs.begin(), runs.end(), [](auto& run) { return run.interrupted(); }))
+    return "Digests cannot be compared: not every run served the whole trace.\n";
   if (digests_agree(runs))
     return "Digests match: all " + std::to_string(runs.size()) + " policies generated the same tokens.\n";
   std::string text = "DIGESTS DIFFER:";

@@ -69,7 +69,7 @@ actors::remote_nodes remote_nodes_for(const run_options& options, cluster_sessio
   wanted.order.run = wanted.serve.run = session.next_run();
   for (auto& [name, values] : session.settings()) wanted.order.settings.push_back({name, values});
   wanted.order.settings.push_back({"policy", {to_string(options.policy)}});
-  wanted.order.store = store.text();
+  wanted.order.store = store.text;
   wanted.order.longest_tokens = trace.max_total;
   wanted.order.sessions = trace.trajectories;
   wanted.serve.prefill_base_s = prefill.base_s;
@@ -121,7 +121,8 @@ core::result<run_inputs> prepare_inputs(const run_options& options) {
 }
 
 core::result<core::run_record> run_once(const run_options& given, const run_inputs& inputs,
-                                        cluster_session& session, const progress_function& on_progress) {
+                                        cluster_session& session, const progress_function& on_progress,
+                                        std::shared_ptr<core::drain_switch> drain) {
   auto options = given;
   options.loopback_only = session.on_loopback();
   core::steady_clock clock;
@@ -132,7 +133,7 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   auto stats = core::compute_stats(*inputs.trace);
   auto sizes = sizes_for(options, **probe, stats);
   if (!sizes) return sizes.error();
-  auto nodes = nodes_here(options, session, inputs.compute, clock, *sizes, where->spec());
+  auto nodes = nodes_here(options, session, inputs.compute, clock, *sizes, where->spec);
   if (!nodes) return nodes.error();
   auto* store = nodes->front()->store.get();
   auto calibrated = make_settings(options, clock, **probe, store, inputs.prefill, stats);
@@ -155,10 +156,14 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   plan->replay.temperature = options.temperature;
   plan->replay.keep_prompts = !options.tokens.empty();
   plan->replay.on_progress = on_progress;
+  plan->replay.drain = std::move(drain);
   auto record = actors::run_cluster(session.plane(), plan);
   if (!record) return record;
   name_run(*record, options, (*probe)->model(), *inputs.trace, *calibrated);
-  if (faults->pending() > 0)
+  if (record->rounds.size() < record->rounds_planned)
+    record->warnings.push_back("interrupted: " + std::to_string(record->rounds.size()) + " of "
+                               + std::to_string(record->rounds_planned) + " rounds");
+  else if (faults->pending() > 0)
     record->warnings.push_back(std::to_string(faults->pending())
                                + " planned faults never happened: the run was too short");
   if (record->store_full)

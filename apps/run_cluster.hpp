@@ -4,6 +4,7 @@
 #include "apps/cluster_devices.hpp"
 #include "apps/cluster_session.hpp"
 #include "apps/options.hpp"
+#include "core/drain_switch.hpp"
 #include "core/policy/cost_model.hpp"
 #include "core/result.hpp"
 #include "core/run_record.hpp"
@@ -25,9 +26,11 @@ struct run_inputs {
 };
 core::result<run_inputs> prepare_inputs(const run_options& options);
 
-/// Blocks until the run is over. The record is complete but for what only the report adds.
+/// Blocks until the run is over. The record is complete but for what only the report adds. `drain` ends the
+/// run early, with a record of the rounds done until then.
 core::result<core::run_record> run_once(const run_options& options, const run_inputs& inputs,
-                                        cluster_session& session, const progress_function& on_progress);
+                                        cluster_session& session, const progress_function& on_progress,
+                                        std::shared_ptr<core::drain_switch> drain = {});
 /// Within this process.
 core::result<core::run_record> run_once(const run_options& options, const run_inputs& inputs,
                                         const progress_function& on_progress);

@@ -17,9 +17,10 @@ std::set<fs::path> present;
 
 } // namespace
 
-core::result<temporary_folder> temporary_folder::make(std::string_view name) {
+core::result<temporary_folder> temporary_folder::make(std::string_view name, fs::path parent) {
   std::error_code failed;
-  auto pattern = (fs::temp_directory_path(failed) / (std::string{name} + "-XXXXXX")).string();
+  if (parent.empty()) parent = fs::temp_directory_path(failed);
+  auto pattern = (parent / (std::string{name} + "-XXXXXX")).string();
   if (failed || ::mkdtemp(pattern.data()) == nullptr)
     return core::error{core::errc::io, "cannot make a temporary folder at '" + pattern + "'"};
   return temporary_folder{pattern};

@@ -10,8 +10,9 @@ namespace dualpath::apps {
 
 class temporary_folder {
 public:
-  /// Makes NAME-XXXXXX in the system's folder for temporary files. Errors: io (names the path).
-  static core::result<temporary_folder> make(std::string_view name);
+  /// Makes NAME-XXXXXX in `parent`; without one, in the system's folder for temporary files. Errors: io
+  /// (names the path).
+  static core::result<temporary_folder> make(std::string_view name, std::filesystem::path parent = {});
   temporary_folder(temporary_folder&& other) noexcept;
   temporary_folder& operator=(temporary_folder&&) = delete;
   /// Removes it and what it holds.

@@ -42,6 +42,7 @@ struct run_record {
   std::string policy, cluster, model, compute, trace;
   duration jct{};                   ///< first submission to last finished round
   std::vector<round_record> rounds; ///< ordered by session, then round
+  std::uint64_t rounds_planned = 0; ///< of the whole trace; more than `rounds` where the run was interrupted
   std::vector<node_record> nodes;
   std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
   std::uint32_t engine_restarts = 0;

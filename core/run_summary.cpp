@@ -110,6 +110,7 @@ run_summary summarise(const run_record& record) {
   s.compute = record.compute;
   s.trace = record.trace;
   s.jct_s = to_seconds(record.jct);
+  s.rounds_planned = record.rounds_planned;
   s.digest = tokens_digest(record.rounds);
   add_rounds(record, s);
   add_latencies(record, s);

@@ -32,6 +32,7 @@ struct node_io {
 struct run_summary {
   std::string policy, cluster, model, compute, trace;
   double jct_s = 0;
+  std::uint64_t rounds_planned = 0; ///< of the trace; more than `requests` where the run was interrupted
   std::uint64_t requests = 0, prompt_tokens = 0, generated_tokens = 0, hit_tokens = 0, lost_tokens = 0;
   std::uint64_t rerouted = 0; ///< requests routed again after a failure
   std::string digest;         ///< 32 hexadecimal digits; depends on session, round and tokens only
@@ -48,6 +49,8 @@ struct run_summary {
   std::uint64_t alpha_tokens = 0, beta_tokens = 0;
   calibration_record calibration;
   std::vector<std::string> warnings;
+
+  bool interrupted() const { return requests < rounds_planned; }
 };
 
 run_summary summarise(const run_record& record);

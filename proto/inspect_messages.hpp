@@ -40,6 +40,11 @@ typename Inspector::result_type inspect(Inspector& f, interrupted& x) {
 }
 
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, drain&) {
+  return f(caf::meta::type_name("drain"));
+}
+
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, rejected& x) {
   return f(caf::meta::type_name("rejected"), x.request, x.why);
 }
@@ -239,6 +244,7 @@ CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::submit))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::tokens))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::round_done))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::interrupted))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::drain))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::rejected))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::fetch_work))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::prefill_work))

@@ -86,6 +86,8 @@ struct round_done {
 struct interrupted {
   core::request_id request;
 };
+/// To the client itself: submit no further rounds, and end when those under way have ended.
+struct drain {};
 /// The request can never be served.
 struct rejected {
   core::request_id request;

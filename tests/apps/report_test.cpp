@@ -19,7 +19,7 @@ core::run_summary make_run(const std::string& policy, double jct_s, const std::s
   run.policy = policy;
   run.cluster = "1P2D";
   run.jct_s = jct_s;
-  run.requests = 12;
+  run.requests = run.rounds_planned = 12;
   run.digest = digest;
   run.hit_rate = 0.95;
   run.ttft_ms = {10, 20, 30, 15};
@@ -71,6 +71,7 @@ TEST_CASE("the report has the documented shape") {
                                     "generated_tokens",
                                     "hit_rate",
                                     "hit_tokens",
+                                    "interrupted",
                                     "jct_s",
                                     "lost_tokens",
                                     "model",
@@ -80,6 +81,7 @@ TEST_CASE("the report has the documented shape") {
                                     "prompt_tokens",
                                     "requests",
                                     "rerouted",
+                                    "rounds_planned",
                                     "storage_bytes_by_node",
                                     "storage_bytes_per_s",
                                     "storage_nic_max_over_avg",
@@ -177,4 +179,16 @@ TEST_CASE("a progress line shows count and rest, and fits its width") {
   CHECK(progress_line("basic", 10, 10, "", 61, 200) == "basic [########################] 10/10  1:01");
   CHECK(progress_line("basic", 0, 0, "", 0, 200) == "basic [........................] 0/0  0:00");
   CHECK(progress_line("basic", 5, 10, "x", 30, 20).size() == 20);
+}
+
+TEST_CASE("a run that was interrupted says so and its digest is compared with none") {
+  std::vector runs{make_run("basic", 4), make_run("dualpath", 2, "d2")};
+  runs[1].requests = 5;
+  auto report = nlohmann::json::parse(report_json(runs));
+  CHECK(report["runs"][0]["interrupted"] == false);
+  CHECK(report["runs"][1]["interrupted"] == true);
+  CHECK(report["runs"][1]["rounds_planned"] == 12);
+  auto text = format_comparison(runs);
+  CHECK(text.find("Digests cannot be compared") != std::string::npos);
+  CHECK(text.find("DIFFER") == std::string::npos);
 }

@@ -104,7 +104,7 @@ std::pair<int, std::string> hand_cluster::drain(unsigned number) {
 }
 
 void hand_cluster::await_requests(unsigned count) {
-  auto seen = head_->await_line("scheduler request=" + std::to_string(count) + " ");
+  auto seen = head_->await_line("request_dispatched request=" + std::to_string(count) + " ");
   INFO(head_->output());
   REQUIRE(seen >= 0);
 }

@@ -53,7 +53,7 @@ TEST_CASE("a rank that is killed costs no token under mpirun --enable-recovery")
                     + program(words{"run", "--cluster", "2P2D", "--log-level", "debug", "--report",
                                     place.path("report.json")}
                               + long_workload())};
-  REQUIRE(job.await_line("scheduler request=20 ") >= 0);
+  REQUIRE(job.await_line("request_dispatched request=20 ") >= 0);
   auto victim = process_of_rank("3", job);
   REQUIRE(victim > 0);
   REQUIRE(::kill(victim, SIGKILL) == 0);
