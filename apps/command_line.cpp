@@ -2,6 +2,7 @@
 
 #include "apps/cmd_bench.hpp"
 #include "apps/cmd_compare.hpp"
+#include "apps/cmd_doctor.hpp"
 #include "apps/cmd_model.hpp"
 #include "apps/cmd_node.hpp"
 #include "apps/cmd_plan.hpp"
@@ -30,6 +31,7 @@ constexpr const char* exit_codes = R"(Exit codes:
        and reported; after a second signal, nothing was)";
 
 constexpr const char* general_examples = R"(Start with:
+  dualpath doctor
   dualpath plan --cluster 2P4D --model DeepSeek-V3.2
   dualpath trace stats traces/swe_agent.jsonl
   dualpath compare --cluster 1P1D --trace traces/swe_agent.jsonl --agents 4 --scale-tokens 0.25 --tool-scale 0
@@ -118,6 +120,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_model_command(app, exit_code);
   add_bench_command(app, exit_code);
   add_qos_command(app, exit_code);
+  add_doctor_command(app, exit_code);
   set_footers(app);
   try {
     app.parse(argc, argv);
