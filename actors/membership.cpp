@@ -51,7 +51,13 @@ core::engine_role membership_state::role_of(core::node_id place, const proto::jo
   return ask.role == proto::wanted_role::prefill ? core::engine_role::prefill : core::engine_role::decode;
 }
 
-proto::joined membership_state::join(const proto::join_cluster& ask) {
+proto::joined membership_state::join(proto::join_cluster ask) {
+  if (auto role = plan.roles.find(ask.host);
+      ask.role == proto::wanted_role::any && role != plan.roles.end()) {
+    ask.role =
+        role->second == core::engine_role::decode ? proto::wanted_role::decode : proto::wanted_role::prefill;
+    ask.rank = 0;
+  }
   auto refuse = [&](std::string why) {
     core::log_event(core::log_level::warn, "node_refused", {{"machine", ask.host}, {"why", why}});
     return proto::joined{{}, std::move(why)};

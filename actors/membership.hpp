@@ -16,7 +16,8 @@ namespace dualpath::actors {
 /// The nodes that the head waits for; the head itself is node 0, of prefill. More may join later.
 struct membership_plan {
   std::uint32_t prefill_nodes = 1, decode_nodes = 1;
-  std::string machine; ///< of the head
+  std::string machine;                              ///< of the head
+  std::map<std::string, core::engine_role> roles{}; ///< of nodes that do not name one, by machine
   core::duration report_deadline = std::chrono::seconds{20};
 };
 
@@ -58,7 +59,7 @@ struct membership_state {
   std::optional<caf::typed_response_promise<proto::outcome>> all_gone; ///< to be answered
 
   // Admission.
-  proto::joined join(const proto::join_cluster& ask);
+  proto::joined join(proto::join_cluster ask);
   std::optional<core::node_id> place_for(const proto::join_cluster& ask) const;
   core::engine_role role_of(core::node_id place, const proto::join_cluster& ask) const;
   void introduce(const member& newcomer);

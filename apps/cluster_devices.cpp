@@ -5,6 +5,8 @@
 #include "net/ucx_fabric.hpp"
 #include "storage/sim_store.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <thread>
 
 namespace dualpath::apps {
@@ -56,13 +58,11 @@ core::result<std::shared_ptr<storage::block_store>> open_node_store(const run_op
   return std::shared_ptr<storage::block_store>{std::move(*opened)};
 }
 
-/// UCX's tcp would listen on every network of the machine.
-bool stays_on_loopback(const run_options& options) {
-  auto names_rdma = options.transports.find("rc") != std::string::npos
-                    || options.transports.find("ud") != std::string::npos
-                    || options.transports.find("dc") != std::string::npos
-                    || options.transports.find("ib") != std::string::npos;
-  return options.loopback_only && !names_rdma;
+/// RDMA devices are chosen by naming their transports.
+bool names_rdma(const std::string& transports) {
+  constexpr const char* rdma[] = {"rc", "ud", "dc", "ib"};
+  return std::any_of(std::begin(rdma), std::end(rdma),
+                     [&](const char* name) { return transports.find(name) != std::string::npos; });
 }
 
 core::result<actors::devices_ptr> make_engine(const run_options& options, const compute_source& source,
@@ -80,7 +80,8 @@ core::result<actors::devices_ptr> make_engine(const run_options& options, const 
   fabric.clock = &clock;
   fabric.self = {0, id, core::incarnation{}, fingerprint_of(*devices->compute), layout};
   fabric.transports = options.transports;
-  if (stays_on_loopback(options)) fabric.settings.emplace_back("NET_DEVICES", "lo");
+  if (!options.net_device.empty() && !names_rdma(options.transports))
+    fabric.settings.emplace_back("NET_DEVICES", options.net_device);
   auto opened = net::open_ucx_fabric(std::move(fabric));
   if (!opened) return opened.error();
   devices->fabric = std::move(*opened);

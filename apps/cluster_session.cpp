@@ -42,6 +42,7 @@ core::result<net::head_contact> cluster_session::listen(const run_options& optio
   plan.prefill_nodes = options.cluster.prefill_nodes;
   plan.decode_nodes = options.cluster.decode_nodes;
   plan.machine = net::machine_name();
+  plan.roles = options.node_roles;
   membership_ = plane_->system().spawn<caf::hidden>(actors::membership, plan);
   auto port = plane_->publish(membership_, where.host, where.port);
   if (!port) return port.error();
@@ -79,11 +80,11 @@ core::result<std::unique_ptr<cluster_session>> cluster_session::open(const run_o
     warn_of_launcher(launch);
     auto job = net::pmix_job::open();
     if (!job) return job.error();
-    session->on_loopback_ = job->on_one_machine();
+    auto here = job->on_one_machine();
+    if (!here) session->net_device_.clear();
     auto secret = net::make_cluster_secret();
     if (!secret) return secret.error();
-    auto contact =
-        session->listen(options, *secret, {session->on_loopback_ ? "127.0.0.1" : std::string{}, 0});
+    auto contact = session->listen(options, *secret, {here ? "127.0.0.1" : std::string{}, 0});
     net::head_contact told;
     if (contact)
       told = *contact;
@@ -101,7 +102,7 @@ core::result<std::unique_ptr<cluster_session>> cluster_session::open(const run_o
     if (!secret) return secret.error();
     auto where = net::parse_endpoint(options.listen, true);
     if (!where) return where.error();
-    session->on_loopback_ = net::is_loopback(where->host);
+    session->net_device_ = net::device_of(where->host);
     auto contact = session->listen(options, *secret, *where);
     if (!contact) return contact.error();
     if (auto there = session->await_nodes(options, *contact, on_wait); !there) return there.error();
@@ -133,13 +134,12 @@ int serve_launched_node(const raw_run_options& raw) {
   if (!options || !check_size(*options, net::detect_launch())) return exit_usage; // rank 0 says why
   auto job = net::pmix_job::open();
   if (!job) return report_error(job.error());
-  auto loopback = job->on_one_machine();
   node_identity who;
   who.rank = job->rank();
   auto contact = job->exchange({});
   if (!contact) return report_error(contact.error());
   if (!contact->failure.empty()) return exit_failed; // rank 0 says why
-  return serve_as_node(raw, *contact, loopback, who);
+  return serve_as_node(raw, *contact, who);
 }
 
 } // namespace dualpath::apps

@@ -33,8 +33,8 @@ public:
 
   actors::control_plane& plane() { return *plane_; }
   bool spans_processes() const { return membership_ != nullptr; }
-  /// Whether every process listens on loopback only.
-  bool on_loopback() const { return on_loopback_; }
+  /// Where the data plane of this process listens; "": everywhere.
+  const std::string& net_device() const { return net_device_; }
   const proto::membership_actor& membership() const { return membership_; }
   const option_values& settings() const { return settings_; }
   std::uint64_t next_run() { return ++run_; }
@@ -49,7 +49,7 @@ private:
   std::unique_ptr<actors::control_plane> plane_;
   proto::membership_actor membership_;
   option_values settings_;
-  bool on_loopback_ = true;
+  std::string net_device_ = "lo";
   std::uint64_t run_ = 0;
 };
 

@@ -48,8 +48,7 @@ int run_node(const node_arguments& arguments) {
   who.listen_host = arguments.listen;
   if (arguments.role == "prefill") who.role = proto::wanted_role::prefill;
   if (arguments.role == "decode") who.role = proto::wanted_role::decode;
-  auto loopback = arguments.listen.empty() && net::is_loopback(contact->host);
-  return serve_as_node(arguments.raw, *contact, loopback, who);
+  return serve_as_node(arguments.raw, *contact, who);
 }
 
 struct drain_arguments {
@@ -91,8 +90,9 @@ void add_node_command(CLI::App& app, int& exit_code) {
       ->type_name("ROLE")
       ->check(CLI::IsMember({"prefill", "decode"}));
   command
-      ->add_option("--listen", a->listen,
-                   "Address of this machine for other nodes; needed where it has several")
+      ->add_option(
+          "--listen", a->listen,
+          "Address of this machine for other nodes; without it, the one from which the head is reached")
       ->type_name("HOST");
   bind_node_options(*command, a->raw);
   command->callback([a, &exit_code] { exit_code = run_node(*a); });

@@ -81,6 +81,15 @@ core::result<config_value> read_value(const toml::node& node, const config_key& 
     }
     return value;
   }
+  // A list of NAME=VALUE may be written as a table.
+  if (const auto* table = node.as_table(); table != nullptr && key.type == config_key::kind::list) {
+    for (const auto& [name, item] : *table) {
+      std::string text;
+      if (!to_text(item, key.type, text)) return wrong();
+      value.values.push_back(std::string{name.str()} + "=" + text);
+    }
+    return value;
+  }
   std::string text;
   if (!to_text(node, key.type, text)) return wrong();
   value.values.push_back(std::move(text));

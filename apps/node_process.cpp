@@ -25,7 +25,8 @@ namespace {
 /// Makes the devices of the node for one run after another; a model is loaded once.
 class node_factory {
 public:
-  node_factory(const raw_run_options& raw, bool loopback) : raw_{raw}, loopback_{loopback} {}
+  node_factory(const raw_run_options& raw, std::string net_device)
+      : raw_{raw}, net_device_{std::move(net_device)} {}
   core::result<actors::node_run> make(const proto::run_order& order);
 
 private:
@@ -33,7 +34,7 @@ private:
   core::result<void> load(const run_options& options, const proto::run_order& order);
 
   const raw_run_options& raw_;
-  bool loopback_;
+  std::string net_device_;
   std::string model_;
   std::optional<compute_source> source_;
 };
@@ -46,7 +47,7 @@ core::result<run_options> node_factory::options_for(const proto::run_order& orde
   for (auto& [name, values] : *own) merged.given[name] = values;
   auto options = resolve_for_node(merged);
   if (!options) return options;
-  options->loopback_only = loopback_;
+  options->net_device = net_device_;
   options->cluster = {order.prefill_engines_here / options->gpus_per_node,
                       order.decode_engines_here / options->gpus_per_node};
   auto local = raw_.given.find("store");
@@ -137,8 +138,7 @@ private:
 
 } // namespace
 
-int serve_as_node(const raw_run_options& raw, const net::head_contact& head, bool loopback,
-                  const node_identity& who) {
+int serve_as_node(const raw_run_options& raw, const net::head_contact& head, const node_identity& who) {
   auto own = resolve_for_node(raw);
   if (!own) return report_error(own.error());
   if (auto logs = set_up_logging(own->log); !logs) return report_error(logs.error());
@@ -151,12 +151,12 @@ int serve_as_node(const raw_run_options& raw, const net::head_contact& head, boo
   auto identity = net::tls_identity::derive(head.secret);
   if (!identity) return report_error(identity.error());
   actors::control_plane plane{{identity->certificate_path(), identity->key_path()}};
-  node_factory factory{raw, loopback};
+  auto address = who.listen_host.empty() ? net::address_towards(head.host, head.port) : who.listen_host;
+  node_factory factory{raw, net::device_of(address)};
   actors::node_host_options options;
   options.head_host = head.host;
   options.head_port = head.port;
-  options.listen_host = loopback ? "127.0.0.1" : who.listen_host;
-  options.known_as = loopback ? "127.0.0.1" : who.listen_host.empty() ? net::machine_name() : who.listen_host;
+  options.listen_host = options.known_as = address;
   options.request.program = "dualpath";
   options.request.host = net::machine_name();
   options.request.rank = who.rank;

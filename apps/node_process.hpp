@@ -14,11 +14,10 @@ namespace dualpath::apps {
 struct node_identity {
   std::uint32_t rank = 0; ///< under a launcher
   proto::wanted_role role = proto::wanted_role::any;
-  std::string listen_host; ///< for other nodes; "": as the cluster is reached
+  std::string listen_host; ///< for other nodes; "": the address from which the head is reached
 };
 
-/// Blocks until the cluster lets the node go; returns the exit status. `loopback`: nothing listens elsewhere.
-int serve_as_node(const raw_run_options& raw, const net::head_contact& head, bool loopback,
-                  const node_identity& who);
+/// Blocks until the cluster lets the node go; returns the exit status.
+int serve_as_node(const raw_run_options& raw, const net::head_contact& head, const node_identity& who);
 
 } // namespace dualpath::apps

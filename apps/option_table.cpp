@@ -114,6 +114,18 @@ core::result<void> set_endpoint(const std::string& text, std::string& target) {
   return {};
 }
 
+core::result<void> set_node_roles(const values& texts, std::map<std::string, core::engine_role>& target) {
+  for (auto& text : texts) {
+    auto equals = text.rfind('=');
+    auto role = equals == std::string::npos ? std::string{} : text.substr(equals + 1);
+    if (equals == 0 || (role != "prefill" && role != "decode"))
+      return fail(text, "is not MACHINE=ROLE, such as gpu07=decode");
+    target[text.substr(0, equals)] =
+        role == "decode" ? core::engine_role::decode : core::engine_role::prefill;
+  }
+  return {};
+}
+
 core::result<void> set_trace(const std::string& text, std::string& target) {
   if (text.empty()) return fail(text, "is not a trace; give a file or synthetic:64K");
   target = text;
@@ -158,6 +170,9 @@ const option_row table[] = {
        o.secret_file = v[0];
        return core::result<void>{};
      }},
+    {"nodes", cluster_group, kind::list, "MACHINE=ROLE", "",
+     "Role of a node that does not name one, by its machine; may be repeated. In a file: a table [nodes]",
+     [](run_options& o, const values& v) { return set_node_roles(v, o.node_roles); }},
     {"policy", cluster_group, kind::text, "NAME", "dualpath",
      "Where stored KV is read: dualpath (the side with the shorter read queue), basic (prefill nodes only), "
      "round_robin (sides in turn), recompute (nowhere: nothing is stored), oracle (dualpath at no I/O cost)",

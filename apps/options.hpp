@@ -53,8 +53,9 @@ using kernels::kv_dtype;
 struct run_options {
   cluster_size cluster;
   std::uint32_t gpus_per_node = 1;
-  std::string listen;      ///< HOST:PORT where nodes join by hand; "": none do
-  std::string secret_file; ///< of the cluster, for nodes that join by hand
+  std::string listen;                                  ///< HOST:PORT where nodes join by hand; "": none do
+  std::string secret_file;                             ///< of the cluster, for nodes that join by hand
+  std::map<std::string, core::engine_role> node_roles; ///< by name of the machine
   core::policy policy = core::policy::dualpath;
   std::vector<core::policy> policies; ///< of compare, in the order given
 
@@ -74,10 +75,10 @@ struct run_options {
 
   std::string store; ///< directory; "": a temporary one, removed at the end
   std::uint32_t block_tokens = 64;
-  double snic_bandwidth = 0; ///< bytes/s a node; 0: unlimited
-  double cnic_bandwidth = 0; ///< bytes/s a GPU; 0: unlimited
-  std::string transports;    ///< UCX_TLS of the data plane; "": UCX's own choice
-  bool loopback_only = true; ///< the data plane of a cluster on one machine listens nowhere else
+  double snic_bandwidth = 0;     ///< bytes/s a node; 0: unlimited
+  double cnic_bandwidth = 0;     ///< bytes/s a GPU; 0: unlimited
+  std::string transports;        ///< UCX_TLS of the data plane; "": UCX's own choice
+  std::string net_device = "lo"; ///< where a data plane over tcp listens; "": everywhere
 
   core::duration quota{};         ///< attention time of a forward batch (spec §7)
   std::uint32_t chunk_tokens = 0; ///< upper bound of a prefill chunk; 0: by the quota alone

@@ -124,7 +124,7 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
                                         cluster_session& session, const progress_function& on_progress,
                                         std::shared_ptr<core::drain_switch> drain) {
   auto options = given;
-  options.loopback_only = session.on_loopback();
+  options.net_device = session.net_device();
   core::steady_clock clock;
   auto where = run_store::open(options, session.spans_processes());
   if (!where) return where.error();

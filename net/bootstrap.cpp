@@ -1,11 +1,16 @@
 #include "net/bootstrap.hpp"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netdb.h>
 #include <pmix.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <sstream>
 #include <utility>
 
@@ -164,8 +169,54 @@ core::result<endpoint_name> parse_endpoint(const std::string& text, bool any_por
   return core::error{core::errc::invalid_argument, "'" + text + "' is not HOST:PORT, such as node1:7070"};
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+namespace {
+
+struct freed_addresses {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+using address_list = std::unique_ptr<addrinfo, freed_addresses>;
+
+address_list resolve_ipv4(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list) != 0) return nullptr;
+  return address_list{list};
+}
+
+in_addr ipv4_of(const sockaddr& address) { return reinterpret_cast<const sockaddr_in&>(address).sin_addr; }
+
+} // namespace
+
+std::string device_of(const std::string& host) {
+  auto wanted = resolve_ipv4(host, 0);
+  if (!wanted) return {};
+  ifaddrs* interfaces = nullptr;
+  if (::getifaddrs(&interfaces) != 0) return {};
+  std::string name;
+  for (auto* each = interfaces; each != nullptr && name.empty(); each = each->ifa_next)
+    if (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET
+        && ipv4_of(*each->ifa_addr).s_addr == ipv4_of(*wanted->ai_addr).s_addr)
+      name = each->ifa_name;
+  ::freeifaddrs(interfaces);
+  return name;
+}
+
+std::string address_towards(const std::string& host, std::uint16_t port) {
+  auto there = resolve_ipv4(host, port);
+  int fd = there ? ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+  if (fd < 0) return {};
+  // Of a datagram socket, this only looks the way up.
+  sockaddr own{};
+  socklen_t length = sizeof own;
+  char text[INET_ADDRSTRLEN] = {};
+  if (::connect(fd, there->ai_addr, there->ai_addrlen) == 0 && ::getsockname(fd, &own, &length) == 0) {
+    auto address = ipv4_of(own);
+    ::inet_ntop(AF_INET, &address, text, sizeof text);
+  }
+  ::close(fd);
+  return text;
 }
 
 std::string machine_name() {

@@ -55,8 +55,10 @@ struct endpoint_name {
   std::uint16_t port = 0;
 };
 core::result<endpoint_name> parse_endpoint(const std::string& text, bool any_port = false);
-/// Whether only this machine can reach that host.
-bool is_loopback(const std::string& host);
+/// The network interface that has this host's address, such as eth0; "" where none here does.
+std::string device_of(const std::string& host);
+/// Our address on the way to that host; "" where there is no way.
+std::string address_towards(const std::string& host, std::uint16_t port);
 /// The name by which other machines know this one.
 std::string machine_name();
 

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,6 +92,21 @@ std::string child_process::output() {
   std::string all;
   for (auto& each : lines_) all += each + "\n";
   return all;
+}
+
+pid_t process_with(const std::string& variable, pid_t wanted_parent) {
+  std::error_code gone;
+  for (auto& entry : std::filesystem::directory_iterator{"/proc"}) {
+    if (std::filesystem::read_symlink(entry.path() / "exe", gone) != DUALPATH_PROGRAM) continue;
+    std::ifstream stat{entry.path() / "stat"}, environment{entry.path() / "environ"};
+    pid_t pid = 0, parent = 0;
+    std::string name, state, each;
+    if (!(stat >> pid >> name >> state >> parent) || (wanted_parent != 0 && parent != wanted_parent))
+      continue;
+    while (std::getline(environment, each, '\0'))
+      if (each == variable) return pid;
+  }
+  return -1;
 }
 
 } // namespace dualpath::testing

@@ -43,4 +43,8 @@ private:
   bool ended_ = false;
 };
 
+/// A process of this program that has a variable in its environment, "NAME=value", and, where it is given,
+/// that parent; -1: there is none.
+pid_t process_with(const std::string& variable, pid_t parent = 0);
+
 } // namespace dualpath::testing

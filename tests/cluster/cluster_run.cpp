@@ -15,6 +15,9 @@ workplace::workplace() {
   auto pattern = (fs::temp_directory_path() / "dualpath-cluster-XXXXXX").string();
   REQUIRE(::mkdtemp(pattern.data()) != nullptr);
   folder_ = pattern;
+  // Slurm's daemons run as others as well.
+  fs::permissions(folder_, fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec
+                               | fs::perms::others_read | fs::perms::others_exec);
   std::ofstream{secret()} << "a secret for tests, and long enough\n";
   fs::permissions(secret(), fs::perms::owner_read | fs::perms::owner_write);
 }
@@ -36,9 +39,9 @@ const words trace = {"--trace", DUALPATH_SOURCE_DIR "/traces/swe_agent.jsonl", "
 
 } // namespace
 
-words long_workload() {
+words long_workload(const std::string& snic_bandwidth) {
   return trace + words{"--agents",       "12",  "--max-rounds",     "14",
-                       "--scale-tokens", "0.3", "--snic-bandwidth", "20MB/s"};
+                       "--scale-tokens", "0.3", "--snic-bandwidth", snic_bandwidth};
 }
 
 words short_workload() {

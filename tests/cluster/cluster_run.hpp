@@ -25,8 +25,9 @@ private:
 using words = std::vector<std::string>;
 words operator+(words a, const words& b);
 
-/// A workload long enough for something to happen in the middle of it: some seconds.
-words long_workload();
+/// A workload long enough for something to happen in the middle of it: some seconds, by the bandwidth. Its
+/// tokens do not depend on that.
+words long_workload(const std::string& snic_bandwidth = "20MB/s");
 /// One that takes a moment.
 words short_workload();
 

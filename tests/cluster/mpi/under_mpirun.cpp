@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 
 #include <csignal>
-#include <fstream>
 #include <unistd.h>
 
 using namespace dualpath::testing;
@@ -15,19 +14,6 @@ words mpirun(int processes, const words& options = {"--enable-recovery"}) {
   auto root = ::geteuid() == 0 ? words{"--allow-run-as-root"} : words{};
   return words{DUALPATH_MPIRUN} + root + words{"--oversubscribe", "--bind-to", "none"} + options
          + words{"-n", std::to_string(processes)};
-}
-
-/// The process of a rank, by what the launcher has put into its environment.
-pid_t process_of_rank(const std::string& rank, const child_process& launcher) {
-  for (auto& entry : std::filesystem::directory_iterator{"/proc"}) {
-    std::ifstream stat{entry.path() / "stat"}, environment{entry.path() / "environ"};
-    long pid = 0, parent = 0;
-    std::string name, state;
-    if (!(stat >> pid >> name >> state >> parent) || parent != launcher.pid()) continue;
-    for (std::string variable; std::getline(environment, variable, '\0');)
-      if (variable == "OMPI_COMM_WORLD_RANK=" + rank) return static_cast<pid_t>(pid);
-  }
-  return -1;
 }
 
 } // namespace
@@ -54,7 +40,7 @@ TEST_CASE("a rank that is killed costs no token under mpirun --enable-recovery")
                                     place.path("report.json")}
                               + long_workload())};
   REQUIRE(job.await_line("request_dispatched request=20 ") >= 0);
-  auto victim = process_of_rank("3", job);
+  auto victim = process_with("OMPI_COMM_WORLD_RANK=3", job.pid());
   REQUIRE(victim > 0);
   REQUIRE(::kill(victim, SIGKILL) == 0);
   auto status = job.wait();
