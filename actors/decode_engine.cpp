@@ -162,9 +162,7 @@ void decode_engine_state::finish(decode_job& job) {
   auto id = job.request.id;
   auto& request = job.request;
   self->send(caf::actor_cast<proto::client_actor>(request.client),
-             proto::round_done{id, request.hit_blocks * settings->layout.block_tokens,
-                               request.lost_blocks * settings->layout.block_tokens, request.attempt,
-                               request.hit_blocks == 0 ? core::read_path::none : request.path});
+             proto::round_done{id, request.hits, request.lost_blocks, request.attempt});
   self->send(scheduler, proto::request_finished{id, request.epoch});
   job.finished = true;
   active.erase(id);

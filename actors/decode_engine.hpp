@@ -1,6 +1,6 @@
 // A decode engine: lands the prompt KV of requests in its DRAM pool while they are in prefill elsewhere,
-// reads their hit blocks there on the DE read path, then owns them: copies their KV to HBM, decodes all of
-// them in one batch, one token a step, and writes every block to the store as soon as it is full.
+// reads hit blocks there as far as its side is to read them, then owns them: copies their KV to HBM, decodes
+// all of them in one batch, one token a step, and writes every block to the store as soon as it is full.
 #pragma once
 
 #include "actors/devices.hpp"
@@ -18,7 +18,8 @@
 
 namespace dualpath::actors {
 
-/// Slots of our pool into which a prefill engine writes, and where hit blocks of the DE path are read.
+/// Slots of our pool into which a prefill engine writes, and the first of which take the hit blocks that our
+/// side reads.
 struct landing_area {
   std::vector<std::uint32_t> slots;
   bool granted = false;

@@ -180,7 +180,7 @@ void decode_engine_state::persist_prompt(decode_job& job, landing_area& area) {
   auto full = static_cast<std::uint32_t>(settings->layout.full_blocks_in(job.request.context_tokens()));
   // A store slower than what is computed must cost hits, not service: landings keep half of the pool.
   auto most = static_cast<std::uint32_t>(devices->pool.bytes.size() / settings->slot_bytes) / 2;
-  for (auto block = job.request.hit_blocks; block < full && slots_being_written < most; ++block) {
+  for (auto block = job.request.hits.blocks(); block < full && slots_being_written < most; ++block) {
     auto slot = area.slots[block];
     kept.push_back(slot);
     ++slots_being_written;

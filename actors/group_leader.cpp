@@ -7,11 +7,11 @@ group_leader(proto::leader_actor::stateful_pointer<group_leader_state> self, set
              core::node_id node, proto::scheduler_actor scheduler) {
   self->delayed_send(self, settings->fetch_interval, proto::tick{});
   return {
-      [self](const proto::read_progress& progress) {
-        self->state.partly_read_tokens = progress.partly_read_tokens;
-      },
+      [self](const proto::read_progress& progress) { self->state.progress = progress; },
       [self, settings, node, scheduler](const proto::tick& timer) {
-        self->send(scheduler, proto::fetch_work{node, self->state.partly_read_tokens});
+        auto& progress = self->state.progress;
+        self->send(scheduler,
+                   proto::fetch_work{node, progress.partly_read_tokens, progress.read_tokens_per_s});
         self->delayed_send(self, settings->fetch_interval, timer);
       },
   };

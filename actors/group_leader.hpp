@@ -9,7 +9,7 @@ namespace dualpath::actors {
 
 struct group_leader_state {
   static inline const char* name = "leader";
-  std::uint64_t partly_read_tokens = 0;
+  proto::read_progress progress; ///< as last reported by the storage NIC
 };
 
 proto::leader_actor::behavior_type

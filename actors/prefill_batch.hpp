@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace dualpath::actors {
@@ -17,7 +18,10 @@ struct prefill_job {
   std::shared_ptr<kernels::sequence> sequence; ///< the device may still read it after we are gone
   std::vector<std::uint32_t>
       landing_slots;                       ///< in the decode engine's pool, one for each block of the context
-  std::vector<std::uint32_t> buffer_slots; ///< in our pool, one for each hit block, on the PE read path
+  std::vector<std::uint32_t> buffer_slots; ///< in our pool, one for each hit block that our side reads
+  /// Leading blocks of each side's part that verified, once it has been read.
+  std::optional<std::uint32_t> good_decode_blocks, good_prefill_blocks;
+  std::uint32_t landed_hit_tokens = 0; ///< of the hit, the first ones: read into the landing, not our pool
   std::uint32_t hit_tokens = 0;
   std::uint32_t cached_tokens = 0; ///< hit, or computed by earlier chunks
   bool reading = false;            ///< our storage NIC is writing into buffer_slots

@@ -17,9 +17,8 @@ void prefill_engine_state::accept(proto::request request) {
                               outcome::failure(core::errc::disconnected, "its decode engine is gone")});
     return;
   }
-  proto::open_landing ask{request.id, request.epoch, request.context_tokens(), request.path, {}};
-  if (request.path == core::read_path::decode)
-    ask.hits.assign(request.keys.begin(), request.keys.begin() + request.hit_blocks);
+  proto::open_landing ask{request.id, request.epoch, request.context_tokens(), {}};
+  ask.hits.assign(request.keys.begin(), request.keys.begin() + request.hits.decode_blocks);
   prefill_job job;
   job.sequence = std::make_shared<kernels::sequence>(request.context);
   job.request = std::move(request);
@@ -37,18 +36,20 @@ void prefill_engine_state::landed(const proto::landing& landing) {
     return;
   }
   job.landing_slots = landing.slots;
-  if (job.request.hit_blocks == 0 || job.request.path == core::read_path::none) {
-    hits_ready(landing.request, landing.epoch, 0);
-  } else if (job.request.path == core::read_path::prefill) {
+  if (job.request.hits.decode_blocks == 0) job.good_decode_blocks = 0;
+  if (job.request.hits.prefill_blocks == 0) {
+    job.good_prefill_blocks = 0;
+  } else {
     read_hits_here(job);
   }
+  become_ready_if_read(job);
 }
 
 void prefill_engine_state::read_hits_here(prefill_job& job) {
   auto id = job.request.id;
   auto epoch = job.request.epoch;
   job.reading = true;
-  self->request(pool, caf::infinite, proto::grant_slots{id, job.request.hit_blocks})
+  self->request(pool, caf::infinite, proto::grant_slots{id, job.request.hits.prefill_blocks})
       .then([this, id, epoch](proto::granted_slots& granted) {
         auto& job = jobs.at(id);
         if (!granted.status.ok || job.abandoned) {
@@ -62,32 +63,43 @@ void prefill_engine_state::read_hits_here(prefill_job& job) {
           return;
         }
         job.buffer_slots = std::move(granted.slots);
-        std::vector<core::block_key> hits(job.request.keys.begin(),
-                                          job.request.keys.begin() + job.request.hit_blocks);
+        auto first = job.request.keys.begin() + job.request.hits.decode_blocks;
+        std::vector<core::block_key> hits(first, first + job.request.hits.prefill_blocks);
         self->request(storage_nic, caf::infinite,
                       proto::read_blocks{id, devices->engine, std::move(hits), job.buffer_slots})
             .then([this, id, epoch](const proto::blocks_read& read) {
-              jobs.at(id).reading = false;
-              hits_ready(id, epoch, read.good_blocks);
+              auto& job = jobs.at(id);
+              job.reading = false;
+              if (job.abandoned) {
+                forget(id);
+              } else {
+                part_read(id, epoch, core::engine_role::prefill, read.good_blocks);
+              }
             });
       });
 }
 
-void prefill_engine_state::hits_ready(core::request_id request, core::epoch epoch,
-                                      std::uint32_t good_blocks) {
+void prefill_engine_state::part_read(core::request_id request, core::epoch epoch, core::engine_role side,
+                                     std::uint32_t good_blocks) {
   auto found = jobs.find(request);
-  if (found == jobs.end() || found->second.request.epoch != epoch) return;
+  if (found == jobs.end() || found->second.request.epoch != epoch || found->second.abandoned) return;
   auto& job = found->second;
-  if (job.abandoned) {
-    forget(request);
-    return;
-  }
-  job.request.lost_blocks += job.request.hit_blocks - good_blocks;
-  job.request.hit_blocks = good_blocks;
-  job.hit_tokens = good_blocks * settings->layout.block_tokens;
+  (side == core::engine_role::decode ? job.good_decode_blocks : job.good_prefill_blocks) = good_blocks;
+  self->send(scheduler, proto::part_read{request, epoch, side});
+  become_ready_if_read(job);
+}
+
+void prefill_engine_state::become_ready_if_read(prefill_job& job) {
+  if (!job.good_decode_blocks || !job.good_prefill_blocks) return;
+  auto& request = job.request;
+  auto good = request.hits.verified(*job.good_decode_blocks, *job.good_prefill_blocks);
+  request.lost_blocks += request.hits.blocks() - good.blocks();
+  request.hits = good;
+  job.landed_hit_tokens = good.decode_blocks * settings->layout.block_tokens;
+  job.hit_tokens = good.blocks() * settings->layout.block_tokens;
   job.cached_tokens = job.hit_tokens;
-  self->send(scheduler, proto::hits_read{request, epoch, good_blocks});
-  ready.push_back(request);
+  self->send(scheduler, proto::hits_read{request.id, request.epoch, good.blocks()});
+  ready.push_back(request.id);
   start_batch();
 }
 
@@ -179,19 +191,21 @@ bool prefill_engine_state::load(std::uint32_t layer) {
   for (auto& part : batch->parts) {
     auto& job = jobs.at(part.request);
     auto offset = staging_offset(layer, part);
-    auto local = job.request.path == core::read_path::prefill ? job.hit_tokens : 0u;
-    if (local > 0) {
+    if (job.landed_hit_tokens < job.hit_tokens) {
       ++pending;
-      copy_from_pool(layer, job,
-                     core::layer_pieces(settings->layout, settings->slot_bytes, job.buffer_slots, layer,
-                                        offset, 0, local));
+      copy_hits(layer, job, offset);
     }
-    if (local < part.first_token) {
-      ++pending;
-      transfer(layer, part.request, false,
-               core::layer_pieces(settings->layout, settings->slot_bytes, job.landing_slots, layer, offset,
-                                  local, part.first_token));
-    }
+    // From the landing: hits that were read there, and what earlier chunks have put there.
+    auto landed = [&](std::uint32_t from, std::uint32_t to) {
+      return core::layer_pieces(settings->layout, settings->slot_bytes, job.landing_slots, layer, offset,
+                                from, to);
+    };
+    auto pieces = landed(0, job.landed_hit_tokens);
+    auto computed = landed(job.hit_tokens, part.first_token);
+    pieces.insert(pieces.end(), computed.begin(), computed.end());
+    if (pieces.empty()) continue;
+    ++pending;
+    transfer(layer, part.request, false, std::move(pieces));
   }
   return pending > 0;
 }
@@ -201,9 +215,8 @@ bool prefill_engine_state::store(std::uint32_t layer) {
   pending = static_cast<std::uint32_t>(batch->parts.size());
   for (auto& part : batch->parts) {
     auto& job = jobs.at(part.request);
-    // On the PE path the decode engine has nothing yet: the first chunk brings the hit blocks along.
-    auto brings_hits = job.request.path == core::read_path::prefill && part.first_token == job.hit_tokens;
-    auto from = brings_hits ? 0 : part.first_token;
+    // The first chunk brings along the hit blocks that the landing lacks.
+    auto from = part.first_token == job.hit_tokens ? job.landed_hit_tokens : part.first_token;
     transfer(layer, part.request, true,
              core::layer_pieces(settings->layout, settings->slot_bytes, job.landing_slots, layer,
                                 staging_offset(layer, part), from, part.first_token + part.token_count));
@@ -211,8 +224,12 @@ bool prefill_engine_state::store(std::uint32_t layer) {
   return pending > 0;
 }
 
-void prefill_engine_state::copy_from_pool(std::uint32_t layer, prefill_job& job,
-                                          const std::vector<core::strided_piece>& pieces) {
+void prefill_engine_state::copy_hits(std::uint32_t layer, const prefill_job& job,
+                                     std::uint64_t staging_offset) {
+  // Our slots begin with the first hit block that we read; those before it are whole blocks as well.
+  auto skipped = job.request.hits.decode_blocks * settings->layout.layer_block_bytes();
+  auto pieces = core::layer_pieces(settings->layout, settings->slot_bytes, job.buffer_slots, layer,
+                                   staging_offset + skipped, 0, job.hit_tokens - job.landed_hit_tokens);
   proto::local_copy copy;
   for (auto& piece : pieces) {
     for (std::uint32_t i = 0; i < piece.count; ++i) {

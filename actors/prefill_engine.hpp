@@ -1,9 +1,10 @@
 // A prefill engine: owns requests from their assignment to the hand-over to a decode engine, and computes
 // them in forward batches, layer by layer, while the KV-cache of neighbouring layers travels (spec §4).
 //
-// A request first gets its landing (slots in the decode engine's pool), then, on the PE read path, slots in
-// our own pool; always in that order, so that pools cannot deadlock. Its hit blocks are read by one side.
-// Then it waits, first come first served, for the forward batches that compute its missing tokens.
+// A request first gets its landing (slots in the decode engine's pool), then slots in our own pool for the
+// hit blocks that our side reads; always in that order, so that pools cannot deadlock. The decode side reads
+// the first hit blocks into the landing meanwhile. With both parts there, either of which may be all or
+// nothing, it waits, first come first served, for the forward batches that compute its missing tokens.
 #pragma once
 
 #include "actors/devices.hpp"
@@ -34,7 +35,7 @@ struct prefill_engine_state {
 
   std::map<core::engine_id, proto::decode_actor> decode_engines;
   std::map<core::request_id, prefill_job> jobs;
-  std::deque<core::request_id> ready; ///< hits are in a buffer; waiting for a batch
+  std::deque<core::request_id> ready; ///< hits are in the buffers; waiting for a batch
   std::optional<prefill_batch> batch; ///< the one on the device
   std::uint64_t next_batch = 1;
 
@@ -42,7 +43,9 @@ struct prefill_engine_state {
   void accept(proto::request request);
   void landed(const proto::landing& landing);
   void read_hits_here(prefill_job& job);
-  void hits_ready(core::request_id request, core::epoch epoch, std::uint32_t good_blocks);
+  void part_read(core::request_id request, core::epoch epoch, core::engine_role side,
+                 std::uint32_t good_blocks);
+  void become_ready_if_read(prefill_job& job);
 
   // Forward batches.
   void start_batch();
@@ -54,7 +57,7 @@ struct prefill_engine_state {
   void sample();
   void transfer(std::uint32_t layer, core::request_id request, bool put,
                 std::vector<core::strided_piece> pieces);
-  void copy_from_pool(std::uint32_t layer, prefill_job& job, const std::vector<core::strided_piece>& pieces);
+  void copy_hits(std::uint32_t layer, const prefill_job& job, std::uint64_t staging_offset);
   void moved(std::uint64_t batch_id, std::uint32_t layer, core::request_id request, bool load,
              const proto::outcome& status);
   void layer_computed(const proto::layer_computed& event);

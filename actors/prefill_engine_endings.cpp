@@ -58,7 +58,7 @@ prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, d
       [self](proto::prefill_work& work) { self->state.accept(std::move(work.request)); },
       [self](const proto::landing& landing) { self->state.landed(landing); },
       [self](const proto::hits_loaded& hits) {
-        self->state.hits_ready(hits.request, hits.epoch, hits.good_blocks);
+        self->state.part_read(hits.request, hits.epoch, core::engine_role::decode, hits.good_blocks);
       },
       [self](const proto::abandon& order) { self->state.abandon(order); },
       [self](const proto::engine_up& peer) {

@@ -106,10 +106,10 @@ void replayer_state::on_done_round(const proto::round_done& event) {
     return;
   }
   open.erase(found);
-  record.hit_tokens = event.hit_tokens;
-  record.lost_tokens = event.lost_tokens;
+  record.hit_tokens = event.hits.blocks() * settings->layout.block_tokens;
+  record.lost_tokens = event.lost_blocks * settings->layout.block_tokens;
   record.attempts = event.attempts;
-  record.path = event.path;
+  record.hits = event.hits;
   s.prompts.generated(record.generated);
   ++rounds_done;
   if (options.on_progress) options.on_progress(rounds_done, rounds_total, generated_tokens);

@@ -2,7 +2,6 @@
 
 #include "core/log.hpp"
 #include "core/policy/decode_choice.hpp"
-#include "core/policy/path_choice.hpp"
 
 #include <algorithm>
 
@@ -61,6 +60,7 @@ void request_scheduler_state::join_decode_group(core::request_id id) {
 
 void request_scheduler_state::fetch(const proto::fetch_work& report) {
   nodes[report.node].partly_read_tokens = report.partly_read_tokens;
+  nodes[report.node].read_tokens_per_s = report.read_tokens_per_s;
   choose_prefill_for(report.node);
   choose_decode_for(report.node);
 }
@@ -74,7 +74,7 @@ std::vector<core::engine_load> request_scheduler_state::loads_of(core::node_id n
     load.engine = id;
     load.unfinished_requests = engine.requests;
     load.unfinished_tokens = engine.tokens;
-    load.read_queue_tokens = nodes.at(node).read_queue_tokens();
+    load.read_queue_tokens = nodes.at(node).read_queue().tokens;
     load.free_hbm_tokens = engine.info.hbm_tokens - std::min(engine.info.hbm_tokens, engine.hbm_tokens_used);
     loads.push_back(load);
   }
@@ -142,22 +142,18 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
   auto& entry = requests.at(id);
   auto& request = entry.request;
   auto usable = settings->layout.usable_hit_blocks(request.context_tokens());
-  request.hit_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(found_blocks, usable));
+  auto hit_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(found_blocks, usable));
   auto& prefill = engines.at(*entry.prefill);
   auto& decode = engines.at(*entry.decode);
-  std::uint64_t hit_tokens = std::uint64_t{request.hit_blocks} * settings->layout.block_tokens;
   core::path_inputs inputs;
-  inputs.prefill_read_queue_tokens = nodes[prefill.info.node].read_queue_tokens();
-  inputs.decode_read_queue_tokens = nodes[decode.info.node].read_queue_tokens();
+  inputs.prefill = nodes[prefill.info.node].read_queue();
+  inputs.decode = nodes[decode.info.node].read_queue();
   inputs.turn = turn;
   inputs.same_node = prefill.info.node == decode.info.node;
-  request.path = core::choose_path(settings->policy, inputs, hit_tokens);
-  if (request.path != core::read_path::none) {
-    ++turn;
-    entry.read_node = request.path == core::read_path::prefill ? prefill.info.node : decode.info.node;
-    entry.read_outstanding_tokens = hit_tokens;
-    nodes[entry.read_node].read_outstanding_tokens += hit_tokens;
-  }
+  request.hits = core::choose_reads(settings->policy, inputs, hit_blocks, settings->layout.block_tokens);
+  if (request.hits.blocks() > 0) ++turn;
+  place_read(entry.prefill_read, prefill.info.node, request.hits.prefill_blocks);
+  place_read(entry.decode_read, decode.info.node, request.hits.decode_blocks);
   request.prefill = *entry.prefill;
   request.decode = *entry.decode;
   auto lease = ledger.hand_over(id, request.epoch, core::stage::prefill, request.prefill, {request.decode});
@@ -168,22 +164,38 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
                    {"epoch", request.epoch},
                    {"prefill", request.prefill},
                    {"decode", request.decode},
-                   {"path", to_string(request.path)},
-                   {"hit_tokens", hit_tokens}});
+                   {"path", to_string(request.hits.path())},
+                   {"prefill_blocks", request.hits.prefill_blocks},
+                   {"decode_blocks", request.hits.decode_blocks}});
   self->send(caf::actor_cast<proto::prefill_actor>(prefill.info.actor), proto::prefill_work{request});
+}
+
+void request_scheduler_state::part_read(const proto::part_read& event) {
+  if (!ledger.is_current(event.request, event.epoch)) return;
+  auto& entry = requests.at(event.request);
+  read_over(event.side == core::engine_role::prefill ? entry.prefill_read : entry.decode_read);
 }
 
 void request_scheduler_state::hits_read(const proto::hits_read& event) {
   self->send(directory, proto::unpin_prefix{event.request});
   if (!ledger.is_current(event.request, event.epoch)) return;
-  auto& entry = requests.at(event.request);
-  read_over(entry);
+  auto& request = requests.at(event.request).request;
   // Should the request be routed again, what it lost so far still counts.
-  entry.request.lost_blocks += entry.request.hit_blocks - event.good_blocks;
+  request.lost_blocks += request.hits.blocks() - event.good_blocks;
 }
 
-void request_scheduler_state::read_over(scheduled_request& entry) {
-  nodes[entry.read_node].read_outstanding_tokens -= std::exchange(entry.read_outstanding_tokens, 0);
+void request_scheduler_state::place_read(placed_read& read, core::node_id node, std::uint32_t blocks) {
+  read = {node, std::uint64_t{blocks} * settings->layout.block_tokens};
+  nodes[node].read_outstanding_tokens += read.outstanding_tokens;
+}
+
+void request_scheduler_state::read_over(placed_read& read) {
+  nodes[read.node].read_outstanding_tokens -= std::exchange(read.outstanding_tokens, 0);
+}
+
+void request_scheduler_state::reads_over(scheduled_request& entry) {
+  read_over(entry.prefill_read);
+  read_over(entry.decode_read);
 }
 
 void request_scheduler_state::handed_over(const proto::handed_over& event) {

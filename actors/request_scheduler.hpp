@@ -3,13 +3,14 @@
 // pure functions of core/policy; this actor keeps their inputs.
 //
 // Loads are counted by the ledger itself rather than reported: every request starts and ends here, so the
-// count includes what is still on its way to an engine. Leaders report what only they know: how far their
-// storage NIC has read.
+// count includes what is still on its way to an engine. Leaders report what only they know: how far, and how
+// fast, their storage NIC has read.
 #pragma once
 
 #include "actors/settings.hpp"
 #include "core/lease.hpp"
 #include "core/policy/engine_load.hpp"
+#include "core/policy/path_choice.hpp"
 #include "proto/interfaces.hpp"
 
 #include <algorithm>
@@ -20,13 +21,19 @@
 
 namespace dualpath::actors {
 
+/// Hits of a request that the storage NIC of a node is to read: counted in its read queue until they are
+/// known to be read.
+struct placed_read {
+  core::node_id node;
+  std::uint64_t outstanding_tokens = 0;
+};
+
 struct scheduled_request {
   proto::request request;
   std::optional<core::engine_id> prefill, decode; ///< chosen so far
   core::node_id decode_group;
   bool dispatched = false;
-  std::uint64_t read_outstanding_tokens = 0; ///< counted in the read queue of read_node
-  core::node_id read_node;
+  placed_read prefill_read, decode_read;
   bool awaiting_client = false; ///< interrupted: the client submits it again
 };
 
@@ -48,9 +55,11 @@ struct node_entry {
   std::uint64_t read_outstanding_tokens =
       0; ///< hits of requests whose read is placed here and not known to be over
   std::uint64_t partly_read_tokens = 0; ///< of these, as last reported
+  double read_tokens_per_s = 0;         ///< as last reported
 
-  std::uint64_t read_queue_tokens() const {
-    return read_outstanding_tokens - std::min(read_outstanding_tokens, partly_read_tokens);
+  core::read_queue read_queue() const {
+    return {read_outstanding_tokens - std::min(read_outstanding_tokens, partly_read_tokens),
+            read_tokens_per_s};
   }
 };
 
@@ -89,6 +98,7 @@ struct request_scheduler_state {
   void dispatch(core::request_id id, std::uint32_t found_blocks);
 
   // Progress.
+  void part_read(const proto::part_read& event);
   void hits_read(const proto::hits_read& event);
   void handed_over(const proto::handed_over& event);
   void finished(const proto::request_finished& event);
@@ -101,7 +111,9 @@ struct request_scheduler_state {
   void admit_engine(const proto::engine_up& event);
   void abandon_landings(core::engine_id prefill);
   void abandoned(core::request_id id, core::epoch epoch);
-  void read_over(scheduled_request& entry);
+  void place_read(placed_read& read, core::node_id node, std::uint32_t blocks);
+  void read_over(placed_read& read);
+  void reads_over(scheduled_request& entry);
   void route_again(core::request_id id);
   void take_back(core::request_id id);
   void reject(core::request_id id, const std::string& why);

@@ -207,7 +207,7 @@ void request_scheduler_state::route_again(core::request_id id) {
   auto lease = ledger.revoke(id);
   if (entry.prefill) charge(*entry.prefill, entry.request, -1);
   if (entry.decode) charge(*entry.decode, entry.request, -1);
-  read_over(entry);
+  reads_over(entry);
   auto request = std::move(entry.request);
   entry = scheduled_request{};
   entry.request = std::move(request);
@@ -219,7 +219,7 @@ void request_scheduler_state::route_again(core::request_id id) {
 void request_scheduler_state::reject(core::request_id id, const std::string& why) {
   auto node = requests.extract(id);
   auto& entry = node.mapped();
-  read_over(entry);
+  reads_over(entry);
   if (entry.prefill) charge(*entry.prefill, entry.request, -1);
   if (entry.decode) charge(*entry.decode, entry.request, -1);
   auto& group = nodes[entry.decode_group];
@@ -240,6 +240,7 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
   return {
       [self](proto::submit& round) { self->state.submit(std::move(round.request)); },
       [self](const proto::fetch_work& report) { self->state.fetch(report); },
+      [self](const proto::part_read& event) { self->state.part_read(event); },
       [self](const proto::hits_read& event) { self->state.hits_read(event); },
       [self](const proto::handed_over& event) { self->state.handed_over(event); },
       [self](const proto::request_finished& event) { self->state.finished(event); },

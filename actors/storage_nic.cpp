@@ -20,6 +20,14 @@ std::span<std::byte> storage_nic_state::slot(core::engine_id engine, std::uint32
   return pools.at(engine).subspan(index * settings->slot_bytes, bytes);
 }
 
+void storage_nic_state::enqueue_read(read_job job) {
+  auto id = next_id++;
+  read_queue.push_back(id);
+  reads.emplace(id, std::move(job));
+  read_rate.begin(settings->clock->now());
+  start_reads();
+}
+
 void storage_nic_state::start_reads() {
   while (!read_queue.empty() && reads_in_flight < settings->storage_depth) {
     auto now = settings->clock->now();
@@ -124,6 +132,7 @@ void storage_nic_state::read_completed(const operation& op, const outcome& statu
   ++job.completed;
   if (status.ok) {
     counters->storage_read_bytes += store->payload_bytes();
+    read_rate.done(settings->layout.block_tokens, settings->clock->now());
   } else {
     job.good = std::min(job.good, op.block);
     (status.code == core::errc::not_found ? counters->blocks_missing : counters->blocks_corrupt) += 1;
@@ -145,12 +154,13 @@ void storage_nic_state::report_progress() {
   std::uint64_t blocks = 0;
   for (auto& [id, job] : reads)
     if (!job.dropped) blocks += job.completed;
-  self->send(leader, proto::read_progress{blocks * settings->layout.block_tokens});
+  self->send(leader, proto::read_progress{blocks * settings->layout.block_tokens, read_rate.per_s()});
 }
 
 void storage_nic_state::finish_read(std::uint64_t job_id) {
   auto node = reads.extract(job_id);
   std::erase(read_queue, job_id);
+  if (reads.empty()) read_rate.end(settings->clock->now());
   if (!node.mapped().dropped) node.mapped().answer.deliver(proto::blocks_read{node.mapped().good});
   report_progress();
 }
@@ -218,10 +228,7 @@ proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_poin
   return {
       [self](proto::read_blocks& ask) -> caf::result<proto::blocks_read> {
         auto answer = self->make_response_promise<proto::blocks_read>();
-        auto id = self->state.next_id++;
-        self->state.reads.emplace(id, storage_nic_state::read_job{std::move(ask), answer});
-        self->state.read_queue.push_back(id);
-        self->state.start_reads();
+        self->state.enqueue_read({std::move(ask), answer});
         return answer;
       },
       [self](proto::write_block& ask) -> caf::result<outcome> {

@@ -5,6 +5,7 @@
 
 #include "actors/devices.hpp"
 #include "actors/settings.hpp"
+#include "core/policy/busy_rate.hpp"
 #include "core/policy/token_bucket.hpp"
 #include "proto/interfaces.hpp"
 
@@ -51,6 +52,7 @@ struct storage_nic_state {
   proto::leader_actor leader;
 
   core::token_bucket read_bucket{0, 0}, write_bucket{0, 0};
+  core::busy_rate read_rate{std::chrono::seconds{2}}; ///< in tokens
   std::map<std::uint64_t, read_job> reads;
   std::deque<std::uint64_t> read_queue; ///< jobs with blocks to issue
   std::deque<write_job> write_queue;
@@ -62,6 +64,7 @@ struct storage_nic_state {
   bool read_timer_set = false, write_timer_set = false;
   core::instant writes_resume{0}; ///< after a full store
 
+  void enqueue_read(read_job job);
   void start_reads();
   void start_writes();
   void enqueue_write(write_job job);

@@ -174,11 +174,13 @@ const option_row table[] = {
      "Role of a node that does not name one, by its machine; may be repeated. In a file: a table [nodes]",
      [](run_options& o, const values& v) { return set_node_roles(v, o.node_roles); }},
     {"policy", cluster_group, kind::text, "NAME", "dualpath",
-     "Where stored KV is read: dualpath (the side with the shorter read queue), basic (prefill nodes only), "
-     "round_robin (sides in turn), recompute (nowhere: nothing is stored), oracle (dualpath at no I/O cost)",
+     "Where stored KV is read: dualpath (the side with the shorter read queue), split (both sides, so that "
+     "they finish together), basic (prefill nodes only), round_robin (sides in turn), recompute (nowhere: "
+     "nothing is stored), oracle (dualpath at no I/O cost)",
      [](run_options& o, const values& v) { return set_to(parse_policy(v[0]), o.policy); }},
     {"policies", cluster_group, kind::text, "LIST", "recompute,basic,dualpath,oracle",
-     "Policies to compare, with commas; the choices are recompute, basic, round_robin, dualpath and oracle",
+     "Policies to compare, with commas; the choices are recompute, basic, round_robin, dualpath, split and "
+     "oracle",
      [](run_options& o, const values& v) { return set_to(parse_policies(v[0]), o.policies); }},
 
     {"trace", workload_group, kind::text, "TRACE", "",

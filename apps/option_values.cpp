@@ -47,10 +47,10 @@ std::string to_string(const cluster_size& size) {
 }
 
 core::result<core::policy> parse_policy(std::string_view text) {
-  for (auto p : {core::policy::dualpath, core::policy::basic, core::policy::round_robin,
+  for (auto p : {core::policy::dualpath, core::policy::split, core::policy::basic, core::policy::round_robin,
                  core::policy::recompute, core::policy::oracle})
     if (text == to_string(p)) return p;
-  return fail(text, "is not a policy; choose dualpath, basic, round_robin, recompute or oracle");
+  return fail(text, "is not a policy; choose dualpath, split, basic, round_robin, recompute or oracle");
 }
 
 core::result<std::vector<core::policy>> parse_policies(std::string_view text) {

@@ -53,7 +53,11 @@ ordered_json to_json(const core::run_summary& run) {
       {"storage_nic_max_over_avg", run.storage_nic_max_over_avg},
       {"nodes", nodes},
       {"paths",
-       {{"prefill", run.path_prefill}, {"decode", run.path_decode}, {"recompute", run.path_recompute}}},
+       {{"prefill", run.path_prefill},
+        {"decode", run.path_decode},
+        {"split", run.path_split},
+        {"recompute", run.path_recompute}}},
+      {"hit_blocks", {{"prefill", run.hit_blocks_prefill}, {"decode", run.hit_blocks_decode}}},
       {"blocks",
        {{"written", run.blocks_written}, {"missing", run.blocks_missing}, {"corrupt", run.blocks_corrupt}}},
       {"rerouted", run.rerouted},
@@ -95,7 +99,7 @@ core::result<void> write_tokens(const std::string& path, const core::run_record&
   for (const auto& round : record.rounds) {
     ordered_json line = {{"session", round.session},       {"round", round.round},
                          {"prompt", round.prompt},         {"generated", round.generated},
-                         {"hit_tokens", round.hit_tokens}, {"path", core::to_string(round.path)}};
+                         {"hit_tokens", round.hit_tokens}, {"path", core::to_string(round.hits.path())}};
     out << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
   }
   out.close();

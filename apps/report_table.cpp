@@ -72,6 +72,7 @@ void add_storage_rows(std::vector<text_row>& rows, run_list runs) {
     return std::to_string(run.path_prefill) + " / " + std::to_string(run.path_decode) + " / "
            + std::to_string(run.path_recompute);
   });
+  add_count_row(rows, "  split over both sides", runs, [](auto& run) { return run.path_split; });
 }
 
 std::string aligned(const std::vector<text_row>& rows) {

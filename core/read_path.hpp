@@ -1,4 +1,4 @@
-// Which storage NIC reads the stored part of a prompt (spec §4), and the policies that choose it.
+// Which storage NICs read the stored part of a prompt (spec §4), and the policies that choose them.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,48 @@ enum class read_path : std::uint8_t {
   none,    ///< nothing was loaded: everything is computed
   prefill, ///< storage → PE buffer
   decode,  ///< storage → DE buffer → (compute network, layer by layer) → PE
+  split,   ///< some blocks on either path
 };
 
 constexpr const char* to_string(read_path path) {
-  return path == read_path::none ? "recompute" : path == read_path::prefill ? "prefill" : "decode";
+  switch (path) {
+  case read_path::none:
+    return "recompute";
+  case read_path::prefill:
+    return "prefill";
+  case read_path::decode:
+    return "decode";
+  case read_path::split:
+    return "split";
+  }
+  return "unknown";
 }
+
+/// Which side reads which blocks of a hit: the decode side the first ones, the prefill side those after them.
+/// In this order the landing lacks one range at the start of prefill, hit blocks that the prefill engine
+/// holds and rows that it computes, and holds another; reads of a whole hit on one side are the two extremes.
+struct read_split {
+  std::uint32_t decode_blocks = 0;
+  std::uint32_t prefill_blocks = 0;
+
+  constexpr std::uint32_t blocks() const { return decode_blocks + prefill_blocks; }
+  constexpr read_path path() const {
+    if (blocks() == 0) return read_path::none;
+    if (decode_blocks == 0) return read_path::prefill;
+    return prefill_blocks == 0 ? read_path::decode : read_path::split;
+  }
+  /// What may be used where only so many leading blocks of each part verified: a bad block ends the hit,
+  /// whoever read what follows it.
+  constexpr read_split verified(std::uint32_t good_decode_blocks, std::uint32_t good_prefill_blocks) const {
+    if (good_decode_blocks < decode_blocks) return {good_decode_blocks, 0};
+    return {decode_blocks, good_prefill_blocks};
+  }
+  friend constexpr bool operator==(const read_split&, const read_split&) = default;
+};
 
 enum class policy : std::uint8_t {
   dualpath,    ///< the side with the shorter read queue
+  split,       ///< both sides, each so many blocks that they finish together
   basic,       ///< the prefill side only
   round_robin, ///< sides in turn
   recompute,   ///< no stored KV is used, none is stored
@@ -27,6 +61,8 @@ constexpr const char* to_string(policy p) {
   switch (p) {
   case policy::dualpath:
     return "dualpath";
+  case policy::split:
+    return "split";
   case policy::basic:
     return "basic";
   case policy::round_robin:

@@ -22,7 +22,7 @@ struct round_record {
   std::uint32_t hit_tokens = 0;  ///< tokens of the prompt whose KV came from the store
   std::uint32_t lost_tokens = 0; ///< tokens whose stored block turned out bad, short or missing
   std::uint32_t attempts = 1;    ///< 1 + times the request was routed again after a failure
-  read_path path = read_path::none;
+  read_split hits;               ///< the blocks of hit_tokens, by the side that read them
 };
 
 struct node_record {

@@ -39,7 +39,9 @@ void add_rounds(const run_record& record, run_summary& s) {
     s.hit_tokens += round.hit_tokens;
     s.lost_tokens += round.lost_tokens;
     if (round.attempts > 1) ++s.rerouted;
-    switch (round.path) {
+    s.hit_blocks_prefill += round.hits.prefill_blocks;
+    s.hit_blocks_decode += round.hits.decode_blocks;
+    switch (round.hits.path()) {
     case read_path::none:
       ++s.path_recompute;
       break;
@@ -48,6 +50,9 @@ void add_rounds(const run_record& record, run_summary& s) {
       break;
     case read_path::decode:
       ++s.path_decode;
+      break;
+    case read_path::split:
+      ++s.path_split;
       break;
     }
   }

@@ -4,6 +4,7 @@
 #include "core/ids.hpp"
 #include "core/layout/block_key.hpp"
 #include "core/layout/strided_piece.hpp"
+#include "core/read_path.hpp"
 
 #include <caf/meta/type_name.hpp>
 
@@ -17,6 +18,11 @@ typename Inspector::result_type inspect(Inspector& f, strong_id<Tag, Rep>& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, block_key& x) {
   return f(x.bytes);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, read_split& x) {
+  return f(caf::meta::type_name("read_split"), x.decode_blocks, x.prefill_blocks);
 }
 
 template <class Inspector>

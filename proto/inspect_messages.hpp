@@ -15,8 +15,8 @@ typename Inspector::result_type inspect(Inspector& f, outcome& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, request& x) {
   return f(caf::meta::type_name("request"), x.id, x.epoch, x.session, x.round, x.context, x.delivered_tokens,
-           x.generate_tokens, x.temperature, x.sampling_seed, x.keys, x.client, x.attempt, x.hit_blocks,
-           x.path, x.prefill, x.decode, x.lost_blocks);
+           x.generate_tokens, x.temperature, x.sampling_seed, x.keys, x.client, x.attempt, x.hits, x.prefill,
+           x.decode, x.lost_blocks);
 }
 
 template <class Inspector>
@@ -31,7 +31,7 @@ typename Inspector::result_type inspect(Inspector& f, tokens& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, round_done& x) {
-  return f(caf::meta::type_name("round_done"), x.request, x.hit_tokens, x.lost_tokens, x.attempts, x.path);
+  return f(caf::meta::type_name("round_done"), x.request, x.hits, x.lost_blocks, x.attempts);
 }
 
 template <class Inspector>
@@ -51,12 +51,17 @@ typename Inspector::result_type inspect(Inspector& f, rejected& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, fetch_work& x) {
-  return f(caf::meta::type_name("fetch_work"), x.node, x.partly_read_tokens);
+  return f(caf::meta::type_name("fetch_work"), x.node, x.partly_read_tokens, x.read_tokens_per_s);
 }
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, prefill_work& x) {
   return f(caf::meta::type_name("prefill_work"), x.request);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, part_read& x) {
+  return f(caf::meta::type_name("part_read"), x.request, x.epoch, x.side);
 }
 
 template <class Inspector>
@@ -107,7 +112,7 @@ typename Inspector::result_type inspect(Inspector& f, await_engines& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, open_landing& x) {
-  return f(caf::meta::type_name("open_landing"), x.request, x.epoch, x.context_tokens, x.path, x.hits);
+  return f(caf::meta::type_name("open_landing"), x.request, x.epoch, x.context_tokens, x.hits);
 }
 
 template <class Inspector>
@@ -162,7 +167,7 @@ typename Inspector::result_type inspect(Inspector& f, write_block& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, read_progress& x) {
-  return f(caf::meta::type_name("read_progress"), x.partly_read_tokens);
+  return f(caf::meta::type_name("read_progress"), x.partly_read_tokens, x.read_tokens_per_s);
 }
 
 template <class Inspector>
@@ -248,6 +253,7 @@ CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::drain))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::rejected))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::fetch_work))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::prefill_work))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::part_read))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::hits_read))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::handed_over))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::request_finished))

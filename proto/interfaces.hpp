@@ -15,8 +15,8 @@ using client_actor =
     caf::typed_actor<on<tokens>, on<round_done>, on<interrupted>, on<rejected>, on<drain>, on<tick>>;
 
 using scheduler_actor =
-    caf::typed_actor<on<submit>, on<fetch_work>, on<hits_read>, on<handed_over>, on<request_finished>,
-                     on<request_failed>, on<abandoned>, on<engine_up>, on<engine_down>,
+    caf::typed_actor<on<submit>, on<fetch_work>, on<part_read>, on<hits_read>, on<handed_over>,
+                     on<request_finished>, on<request_failed>, on<abandoned>, on<engine_up>, on<engine_down>,
                      caf::replies_to<await_engines>::with<std::uint32_t>, on<node_lost>, on<drain_node>>;
 
 using directory_actor = caf::typed_actor<caf::replies_to<find_prefix>::with<prefix_found>, on<unpin_prefix>,

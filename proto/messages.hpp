@@ -55,8 +55,7 @@ struct request {
   caf::strong_actor_ptr client;
   std::uint32_t attempt = 1;
   // Decided by the scheduler.
-  std::uint32_t hit_blocks = 0;
-  core::read_path path = core::read_path::none;
+  core::read_split hits; ///< after the reads: what of it verified
   core::engine_id prefill, decode;
   // Learnt on the way.
   std::uint32_t lost_blocks = 0;
@@ -79,8 +78,8 @@ struct tokens {
 };
 struct round_done {
   core::request_id request;
-  std::uint32_t hit_tokens = 0, lost_tokens = 0, attempts = 1;
-  core::read_path path = core::read_path::none;
+  core::read_split hits; ///< blocks whose KV was used
+  std::uint32_t lost_blocks = 0, attempts = 1;
 };
 /// The decode engine of a request died: the client submits it again with the tokens it has.
 struct interrupted {
@@ -101,11 +100,18 @@ struct fetch_work {
   core::node_id node;
   /// Tokens already read of the requests that the node's storage NIC is still reading.
   std::uint64_t partly_read_tokens = 0;
+  double read_tokens_per_s = 0; ///< of that storage NIC while it had something to read; 0: not known yet
 };
 struct prefill_work {
   proto::request request;
 };
-/// All hits of a request have been read; `good_blocks` of them verified.
+/// One side has read its part of a request's hits.
+struct part_read {
+  core::request_id request;
+  core::epoch epoch;
+  core::engine_role side = core::engine_role::prefill;
+};
+/// All hits of a request have been read; `good_blocks` of them verified, counted from the first.
 struct hits_read {
   core::request_id request;
   core::epoch epoch;
@@ -161,10 +167,10 @@ struct open_landing {
   core::request_id request;
   core::epoch epoch;
   std::uint32_t context_tokens = 0;
-  core::read_path path = core::read_path::none;
-  std::vector<core::block_key> hits;
+  std::vector<core::block_key> hits; ///< to be read into the first slots
 };
-/// Slots of the decode engine's pool, one for each block of the context.
+/// Slots of the decode engine's pool, one for each block of the context. Followed by hits_loaded where there
+/// are hits to read.
 struct landing {
   core::request_id request;
   core::epoch epoch;
@@ -222,7 +228,8 @@ struct drain_engine {
   core::engine_id engine;
 };
 struct read_progress {
-  std::uint64_t partly_read_tokens = 0; ///< as in fetch_work
+  std::uint64_t partly_read_tokens = 0; ///< both as in fetch_work
+  double read_tokens_per_s = 0;
 };
 
 // ---- engine ↔ its compute NIC

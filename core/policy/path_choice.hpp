@@ -1,4 +1,4 @@
-// Which side's storage NIC reads the stored part of a prompt (spec §7, "Read path"). Pure.
+// Which storage NICs read the stored part of a prompt (spec §7, "Read path"). Pure.
 #pragma once
 
 #include "core/read_path.hpp"
@@ -16,18 +16,30 @@ struct read_share {
   double highest = 1;              ///< max_decode_read_share
 };
 
+/// What waits at the storage NIC of a node, and how fast that NIC reads.
+struct read_queue {
+  std::uint64_t tokens = 0;
+  double tokens_per_s = 0; ///< 0: not known; taken to be as fast as the other side's
+};
+
 struct path_inputs {
-  std::uint64_t prefill_read_queue_tokens = 0; ///< waiting at the storage NIC of the prefill engine's node
-  std::uint64_t decode_read_queue_tokens = 0;  ///< waiting at the storage NIC of the decode engine's node
-  std::uint64_t turn = 0;                      ///< a count of decisions; its parity alternates sides
-  bool same_node = false;                      ///< both engines share one storage NIC and one read queue
+  read_queue prefill;     ///< of the prefill engine's node
+  read_queue decode;      ///< of the decode engine's node
+  std::uint64_t turn = 0; ///< a count of decisions; its parity alternates sides
+  bool same_node = false; ///< both engines share one storage NIC and one read queue
   read_share share = {};
 };
 
-/// dualpath and oracle: the side with the shorter queue, equals by turn (even: prefill), unless that would
-/// push the share of decode-side reads out of its limits. On one node both queues are the same one, and the
-/// decode side is taken: its hit blocks cross the compute NICs once less. basic: prefill. round_robin: by
-/// turn. recompute, or no hit: none.
-read_path choose_path(policy chosen, const path_inputs& inputs, std::uint64_t hit_tokens);
+/// Who reads which of `hit_blocks` blocks of `block_tokens` tokens, `block_tokens` at least 1.
+///
+/// dualpath and oracle: all on the side with the shorter queue, equals by turn (even: prefill), unless that
+/// would push the share of decode-side reads out of its limits. split: so many on either side that the last
+/// block arrives as early as it can, behind what waits there already; where that is the same within the
+/// limits, by turn. One side is left with nothing where it could not help: its queue is longer by the whole
+/// hit, or a single block is asked for. On one node both queues are the same one, and the decode side reads
+/// everything: its hit blocks cross the compute NICs once less. basic: prefill. round_robin: by turn.
+/// recompute: nothing.
+read_split choose_reads(policy chosen, const path_inputs& inputs, std::uint32_t hit_blocks,
+                        std::uint32_t block_tokens);
 
 } // namespace dualpath::core

@@ -67,8 +67,8 @@ struct cluster : actor_world {
     client.send(scheduler, proto::submit{request});
     run();
   }
-  void fetch(std::uint32_t node, std::uint64_t partly_read_tokens = 0) {
-    client.send(scheduler, proto::fetch_work{core::node_id{node}, partly_read_tokens});
+  void fetch(std::uint32_t node, std::uint64_t partly_read_tokens = 0, double read_tokens_per_s = 0) {
+    client.send(scheduler, proto::fetch_work{core::node_id{node}, partly_read_tokens, read_tokens_per_s});
     run();
   }
   /// The work that engine gets when every node fetches.
@@ -110,8 +110,7 @@ TEST_CASE("a request is handed to its prefill engine once both sides are chosen"
   auto work = c.engines[0]->next<proto::prefill_work>();
   REQUIRE(work);
   CHECK(work->request.decode == core::engine_id{2});
-  CHECK(work->request.hit_blocks == hit_blocks);
-  CHECK(work->request.path == core::read_path::prefill);
+  CHECK(work->request.hits == core::read_split{0, hit_blocks});
   CHECK(work->request.attempt == 1);
 }
 
@@ -295,7 +294,7 @@ TEST_CASE("blocks that a storage NIC has read already do not count as waiting", 
     c.submit(id);
     c.fetch(0, partly_read_tokens);
     c.fetch(2);
-    return c.engines[0]->next<proto::prefill_work>().value().request.path;
+    return c.engines[0]->next<proto::prefill_work>().value().request.hits.path();
   };
   auto tokens = std::uint64_t{hit_blocks} * c.settings->layout.block_tokens;
   CHECK(path_of(1, 0) == core::read_path::prefill);
@@ -370,17 +369,103 @@ TEST_CASE("the read queue of a node is right again after a failure", "[request_s
   c.submit(1);
   auto work = c.work_of(0);
   REQUIRE(work);
-  REQUIRE(work->path == core::read_path::prefill);
+  REQUIRE(work->hits.path() == core::read_path::prefill);
   c.down(0);
   c.up(0, 1);
   c.answer(2, *c.abandon_at(2));
   std::vector<core::read_path> paths;
   for (std::uint64_t id = 2; id <= 5; ++id) c.submit(id);
   for (std::uint32_t node : {0, 2}) c.fetch(node);
-  while (auto next = c.engines[0]->next<proto::prefill_work>()) paths.push_back(next->request.path);
+  while (auto next = c.engines[0]->next<proto::prefill_work>()) paths.push_back(next->request.hits.path());
   REQUIRE(paths.size() == 5);
   // With the true queues the reads of five requests alternate between the sides.
   auto decode = std::count(paths.begin(), paths.end(), core::read_path::decode);
   CHECK(decode >= 2);
   CHECK(decode <= 3);
+}
+
+TEST_CASE("a split read is counted in the queues of both nodes, each until its side has read its part",
+          "[request_scheduler]") {
+  using core::engine_role;
+  cluster c;
+  c.start(core::policy::split);
+  c.up(0);
+  c.up(2);
+  auto hits_of = [&](std::uint64_t id) {
+    c.submit(id);
+    for (std::uint32_t node : {0, 2}) c.fetch(node);
+    return c.engines[0]->next<proto::prefill_work>().value().request;
+  };
+  // Three blocks over two empty queues: the odd one goes to the prefill side, the next odd one to the other.
+  auto first = hits_of(1);
+  CHECK(first.hits == core::read_split{1, 2});
+  auto second = hits_of(2);
+  CHECK(second.hits == core::read_split{2, 1});
+  // Queues of three blocks each; one of them ends early.
+  c.from(0, proto::part_read{first.id, first.epoch, engine_role::prefill});
+  c.from(0, proto::part_read{second.id, second.epoch, engine_role::prefill});
+  CHECK(hits_of(3).hits == core::read_split{0, 3});
+  c.from(0, proto::part_read{first.id, first.epoch, engine_role::decode});
+  c.from(0, proto::part_read{first.id, first.epoch, engine_role::decode}); // a repeat counts once
+  c.from(0, proto::part_read{second.id, core::epoch{99}, engine_role::decode});
+  // Three blocks wait at the prefill side, two at the decode side.
+  CHECK(hits_of(4).hits == core::read_split{2, 1});
+}
+
+TEST_CASE("a split read leaves the queues of both nodes when its request is routed again",
+          "[request_scheduler]") {
+  auto dies = GENERATE(0u, 2u);
+  INFO("engine " << dies << " dies");
+  cluster c;
+  c.start(core::policy::split);
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  auto first = c.work_of(0);
+  REQUIRE(first);
+  REQUIRE(first->hits.path() == core::read_path::split);
+  c.down(dies);
+  c.up(dies, 1);
+  auto other = 2 - dies;
+  auto order = c.abandon_at(other);
+  REQUIRE(order);
+  c.answer(other, *order);
+  auto again = c.work_of(0);
+  REQUIRE(again);
+  REQUIRE(again->attempt == 2);
+  c.from(0, proto::part_read{again->id, again->epoch, core::engine_role::prefill});
+  c.from(0, proto::part_read{again->id, again->epoch, core::engine_role::decode});
+  // Both queues are empty again: the next hit is split as over idle nodes.
+  c.submit(2);
+  auto next = c.work_of(0);
+  REQUIRE(next);
+  CHECK(next->hits == core::read_split{1, 2});
+}
+
+TEST_CASE("the node that reads faster is given more of a split read", "[request_scheduler]") {
+  cluster c;
+  c.start(core::policy::split);
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  c.fetch(0, 0, 1000);
+  c.fetch(2, 0, 2000);
+  auto work = c.engines[0]->next<proto::prefill_work>();
+  REQUIRE(work);
+  CHECK(work->request.hits == core::read_split{2, 1});
+}
+
+TEST_CASE("what a node has read already makes room for more of a split read there", "[request_scheduler]") {
+  cluster c;
+  c.start(core::policy::split);
+  c.up(0);
+  c.up(2);
+  c.submit(1);
+  REQUIRE(c.work_of(0)->hits == core::read_split{1, 2});
+  c.submit(2);
+  c.fetch(0, std::uint64_t{2} * c.settings->layout.block_tokens);
+  c.fetch(2);
+  auto work = c.engines[0]->next<proto::prefill_work>();
+  REQUIRE(work);
+  CHECK(work->request.hits == core::read_split{1, 2});
 }

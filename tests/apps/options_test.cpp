@@ -87,8 +87,8 @@ TEST_CASE("values are read with their units") {
   CHECK(with("kv-dtype", "bf16")->kv_dtype == kv_dtype::bf16);
   CHECK(with("arrival", "poisson:0.4")->arrival.rate_per_s == 0.4);
   CHECK(with("arrival", "trace")->arrival.kind == core::arrival_kind::trace);
-  CHECK(with("policies", "basic,round_robin")->policies
-        == std::vector{core::policy::basic, core::policy::round_robin});
+  CHECK(with("policies", "basic,round_robin,split")->policies
+        == std::vector{core::policy::basic, core::policy::round_robin, core::policy::split});
   CHECK(with("quota", "1.5s")->quota == std::chrono::milliseconds{1500});
   CHECK(with("temperature", "0.7")->temperature == Approx(0.7));
 }

@@ -27,6 +27,8 @@ core::run_summary make_run(const std::string& policy, double jct_s, const std::s
                {1, core::engine_role::decode, 50, 20, 4, 5, 6}};
   run.path_prefill = 7;
   run.path_decode = 5;
+  run.hit_blocks_prefill = 70;
+  run.hit_blocks_decode = 50;
   return run;
 }
 
@@ -56,7 +58,8 @@ TEST_CASE("the report has the documented shape") {
   CHECK(run["tpot_ms"].size() == 3);
   CHECK(run["storage_bytes_by_node"] == nlohmann::json{100, 50});
   CHECK(run["nodes"][1]["role"] == "decode");
-  CHECK(run["paths"] == nlohmann::json{{"prefill", 7}, {"decode", 5}, {"recompute", 0}});
+  CHECK(run["paths"] == nlohmann::json{{"prefill", 7}, {"decode", 5}, {"split", 0}, {"recompute", 0}});
+  CHECK(run["hit_blocks"] == nlohmann::json{{"prefill", 70}, {"decode", 50}});
   std::vector<std::string> keys;
   for (const auto& item : run.items()) keys.push_back(item.key());
   CHECK(keys
@@ -69,6 +72,7 @@ TEST_CASE("the report has the documented shape") {
                                     "digest",
                                     "engine_restarts",
                                     "generated_tokens",
+                                    "hit_blocks",
                                     "hit_rate",
                                     "hit_tokens",
                                     "interrupted",
@@ -152,7 +156,7 @@ TEST_CASE("the token log has one line a round") {
   round.prompt = {1, 2};
   round.generated = {3};
   round.hit_tokens = 64;
-  round.path = core::read_path::decode;
+  round.hits = {1, 0};
   record.rounds = {round, round};
   auto path =
       (std::filesystem::temp_directory_path() / ("dualpath_tokens_" + std::to_string(getpid()))).string();

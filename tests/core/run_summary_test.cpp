@@ -19,7 +19,7 @@ round_record make_round(const std::string& session, std::uint32_t round, std::ve
   r.finished = milliseconds{210};
   r.prompt_tokens = 100;
   r.hit_tokens = 64;
-  r.path = read_path::prefill;
+  r.hits = {0, 1};
   return r;
 }
 
@@ -79,20 +79,25 @@ TEST_CASE("storage figures cover all storage NICs, those that read nothing too")
 
 TEST_CASE("paths, hits and repeated attempts are counted") {
   run_record record;
-  record.rounds = {make_round("a", 0, {1}), make_round("a", 1, {1}), make_round("b", 0, {1})};
-  record.rounds[1].path = read_path::decode;
+  record.rounds = {make_round("a", 0, {1}), make_round("a", 1, {1}), make_round("b", 0, {1}),
+                   make_round("b", 1, {1})};
+  record.rounds[1].hits = {1, 0};
   record.rounds[1].attempts = 2;
-  record.rounds[2].path = read_path::none;
+  record.rounds[2].hits = {};
   record.rounds[2].hit_tokens = 0;
   record.rounds[2].lost_tokens = 64;
+  record.rounds[3].hits = {3, 2};
   auto s = summarise(record);
   CHECK(s.path_prefill == 1);
   CHECK(s.path_decode == 1);
+  CHECK(s.path_split == 1);
   CHECK(s.path_recompute == 1);
-  CHECK(s.hit_rate == Approx(128.0 / 300));
+  CHECK(s.hit_blocks_decode == 4);
+  CHECK(s.hit_blocks_prefill == 3);
+  CHECK(s.hit_rate == Approx(192.0 / 400));
   CHECK(s.lost_tokens == 64);
   CHECK(s.rerouted == 1);
-  CHECK(s.requests == 3);
+  CHECK(s.requests == 4);
 }
 
 TEST_CASE("an empty record has a summary of zeros") {
@@ -111,7 +116,7 @@ TEST_CASE("the digest depends on session, round and tokens, and on nothing else"
 
   auto same = rounds;
   same[0].finished = milliseconds{999};
-  same[1].path = read_path::decode;
+  same[1].hits = {1, 0};
   same[2].prompt = {1, 2, 3};
   std::swap(same[0], same[2]);
   CHECK(tokens_digest(same) == digest);

@@ -123,9 +123,10 @@ private:
     run.tokens = table["tokens"].value_or(std::string{});
     run.expectations = expectations_of(table["expect"]);
     if (auto* damage = table["damage"].as_table()) {
-      only(*damage, {"how", "blocks", "depth_below"});
+      only(*damage, {"how", "blocks", "depth_from", "depth_below"});
       run.damage.how = (*damage)["how"].value_or(std::string{});
       run.damage.blocks = (*damage)["blocks"].value_or(1u);
+      run.damage.depth_from = (*damage)["depth_from"].value_or(0u);
       run.damage.depth_below = (*damage)["depth_below"].value_or(1u);
     }
     return run;

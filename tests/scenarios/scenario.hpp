@@ -25,7 +25,8 @@ struct expectation {
 struct store_damage {
   std::string how; ///< flip (a bit of the payload), truncate, or delete; "": none
   std::uint32_t blocks = 1;
-  std::uint32_t depth_below = 1; ///< only blocks with fewer blocks before them in their prefix
+  std::uint32_t depth_from = 0;  ///< only blocks with so many blocks before them in their prefix, or more
+  std::uint32_t depth_below = 1; ///< and with fewer than that
 };
 
 struct run_spec {

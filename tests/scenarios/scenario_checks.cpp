@@ -38,6 +38,7 @@ std::uint64_t first_round_hits(const core::run_record& record) {
 std::uint64_t requests_on(const core::run_summary& summary, const std::string& path) {
   return path == "prefill"  ? summary.path_prefill
          : path == "decode" ? summary.path_decode
+         : path == "split"  ? summary.path_split
                             : summary.path_recompute;
 }
 

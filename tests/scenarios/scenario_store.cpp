@@ -85,7 +85,8 @@ core::result<std::vector<damaged_file>> damage_blocks(const scenario_store& stor
     auto stem = file.stem().string();
     auto found = std::find_if(names.begin(), names.end(),
                               [&](auto& name) { return stem.ends_with(core::to_hex(name.key)); });
-    if (found != names.end() && found->depth < damage.depth_below) candidates.push_back(file);
+    if (found != names.end() && found->depth >= damage.depth_from && found->depth < damage.depth_below)
+      candidates.push_back(file);
   }
   if (candidates.size() < damage.blocks)
     return core::error{core::errc::invalid_argument, "the store has only " + std::to_string(candidates.size())
