@@ -149,9 +149,12 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
   inputs.prefill = nodes[prefill.info.node].read_queue();
   inputs.decode = nodes[decode.info.node].read_queue();
   inputs.turn = turn;
+  inputs.share = balance.share();
   inputs.same_node = prefill.info.node == decode.info.node;
   request.hits = core::choose_reads(settings->policy, inputs, hit_blocks, settings->layout.block_tokens);
   if (request.hits.blocks() > 0) ++turn;
+  balance.placed(std::uint64_t{request.hits.prefill_blocks} * settings->layout.block_tokens,
+                 std::uint64_t{request.hits.decode_blocks} * settings->layout.block_tokens);
   place_read(entry.prefill_read, prefill.info.node, request.hits.prefill_blocks);
   place_read(entry.decode_read, decode.info.node, request.hits.decode_blocks);
   request.prefill = *entry.prefill;

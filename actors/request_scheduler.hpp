@@ -11,6 +11,7 @@
 #include "core/lease.hpp"
 #include "core/policy/engine_load.hpp"
 #include "core/policy/path_choice.hpp"
+#include "core/policy/read_balance.hpp"
 #include "proto/interfaces.hpp"
 
 #include <algorithm>
@@ -84,6 +85,7 @@ struct request_scheduler_state {
   std::map<core::node_id, caf::strong_actor_ptr> draining; ///< and who asked for it
   std::vector<waiter> waiters;
   std::uint64_t turn = 0;
+  core::read_balance balance;
 
   // Arrival.
   void submit(proto::request request);
@@ -124,6 +126,7 @@ struct request_scheduler_state {
   void node_lost(const proto::node_lost& event);
   void drain_node(core::node_id node, caf::strong_actor_ptr asked_by);
   void check_drained(core::node_id node);
+  void rebalance();
 
   template <class News>
   void tell(const proto::engine_up& listener, const News& news);

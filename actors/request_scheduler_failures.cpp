@@ -168,6 +168,7 @@ void request_scheduler_state::admit_engine(const proto::engine_up& event) {
     w.answer.deliver(up);
     return true;
   });
+  rebalance();
   if (event.role == core::engine_role::decode)
     for (auto id : std::exchange(without_group, {})) join_decode_group(id);
 }
@@ -236,6 +237,7 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
                                                         proto::directory_actor directory) {
   self->state.self = self;
   self->state.settings = std::move(settings);
+  self->state.balance = core::read_balance{self->state.settings->node_shape};
   self->state.directory = std::move(directory);
   return {
       [self](proto::submit& round) { self->state.submit(std::move(round.request)); },

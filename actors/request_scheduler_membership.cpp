@@ -3,7 +3,10 @@
 // leave once nothing of it is under way.
 #include "actors/request_scheduler.hpp"
 
+#include "core/log.hpp"
+
 #include <algorithm>
+#include <set>
 
 namespace dualpath::actors {
 
@@ -25,6 +28,7 @@ void request_scheduler_state::node_lost(const proto::node_lost& event) {
     if (engine.info.role == core::engine_role::prefill) abandon_landings(id);
   }
   draining.erase(event.node);
+  rebalance();
   for (auto& w : std::exchange(waiters, {}))
     w.answer.deliver(caf::make_error(caf::sec::runtime_error, event.why));
 }
@@ -46,6 +50,7 @@ void request_scheduler_state::drain_node(core::node_id node, caf::strong_actor_p
     if (!entry.dispatched && (on(entry.prefill) || on(entry.decode))) waiting_here.push_back(id);
   }
   for (auto id : waiting_here) take_back(id);
+  rebalance();
   check_drained(node);
 }
 
@@ -58,6 +63,24 @@ void request_scheduler_state::check_drained(core::node_id node) {
   if (busy) return;
   self->send(caf::actor_cast<proto::membership_actor>(asked_by->second), proto::node_drained{node});
   draining.erase(asked_by);
+}
+
+/// How many nodes serve has changed: so may the bounds of spec §5 have.
+void request_scheduler_state::rebalance() {
+  std::set<core::node_id> prefill, decode;
+  for (auto& [id, engine] : engines) {
+    if (!engine.alive || engine.draining) continue;
+    (engine.info.role == core::engine_role::prefill ? prefill : decode).insert(engine.info.node);
+  }
+  auto told =
+      balance.reshape(static_cast<std::uint32_t>(prefill.size()), static_cast<std::uint32_t>(decode.size()));
+  if (!told) return;
+  core::log_event(balance.binds() ? core::log_level::warn : core::log_level::info, "bounds_recomputed",
+                  {{"prefill_nodes", prefill.size()},
+                   {"decode_nodes", decode.size()},
+                   {"decode_share_at_least", balance.share().lowest},
+                   {"decode_share_at_most", balance.share().highest},
+                   {"why", *told}});
 }
 
 } // namespace dualpath::actors

@@ -9,10 +9,12 @@
 #include "core/policy/compute_quota.hpp"
 #include "core/policy/cost_model.hpp"
 #include "core/policy/prefill_choice.hpp"
+#include "core/policy/read_balance.hpp"
 #include "core/read_path.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace dualpath::actors {
 
@@ -30,6 +32,8 @@ struct cluster_settings {
       3; ///< layers of a forward batch held in PE HBM at a time: loading, computing, leaving
   double snic_bytes_per_s = 0; ///< a node, each direction; 0: as fast as it goes
   double cnic_bytes_per_s = 0; ///< a GPU, each direction; 0: as fast as it goes
+  /// For the bounds of spec §5; without it, reads are placed as queues say.
+  std::optional<core::node_shape> node_shape;
   /// Slots of a DE buffer set aside for blocks on their way from HBM to the store. Were they granted from the
   /// rest, a landing could wait for HBM that a write-out pins while the write-out waits behind a landing.
   std::uint32_t write_slots = 4;

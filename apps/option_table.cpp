@@ -244,6 +244,12 @@ const option_row table[] = {
      [](run_options& o, const values& v) {
        return set_to(core::parse_bytes_per_second(v[0]), o.snic_bandwidth);
      }},
+    {"memory-bandwidth", device_group, kind::text, "RATE", "0",
+     "Of each node's DRAM, as in 500GB/s; with the rates of both NICs it bounds the share of reads on either "
+     "side (see dualpath plan); 0: unlimited",
+     [](run_options& o, const values& v) {
+       return set_to(core::parse_bytes_per_second(v[0]), o.memory_bandwidth);
+     }},
     {"cnic-bandwidth", device_group, kind::text, "RATE", "0",
      "Of each engine's compute NIC, as in 50GB/s; 0: unlimited",
      [](run_options& o, const values& v) {

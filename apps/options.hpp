@@ -77,6 +77,7 @@ struct run_options {
   std::uint32_t block_tokens = 64;
   double snic_bandwidth = 0;     ///< bytes/s a node; 0: unlimited
   double cnic_bandwidth = 0;     ///< bytes/s a GPU; 0: unlimited
+  double memory_bandwidth = 0;   ///< bytes/s a node, for the bounds of spec §5; 0: unlimited
   std::string transports;        ///< UCX_TLS of the data plane; "": UCX's own choice
   std::string net_device = "lo"; ///< where a data plane over tcp listens; "": everywhere
 

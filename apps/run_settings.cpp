@@ -16,6 +16,8 @@ std::shared_ptr<actors::cluster_settings> base_settings(const run_options& optio
   auto free_of_cost = options.policy == core::policy::oracle;
   settings->snic_bytes_per_s = free_of_cost ? 0 : options.snic_bandwidth;
   settings->cnic_bytes_per_s = free_of_cost ? 0 : options.cnic_bandwidth;
+  settings->node_shape = core::node_shape{options.gpus_per_node, settings->snic_bytes_per_s,
+                                          settings->cnic_bytes_per_s, options.memory_bandwidth};
   settings->quota.quota = options.quota;
   settings->quota.max_chunk_tokens = options.chunk_tokens;
   return settings;
