@@ -40,7 +40,7 @@ struct replay : actor_world {
   }
   void serve(const proto::request& request) {
     scheduler.send(client, proto::tokens{request.id, 0, {1, 2}});
-    scheduler.send(client, proto::round_done{request.id, 0, 0, 1, core::read_path::none});
+    scheduler.send(client, proto::round_done{request.id, {}, 0, 1});
     run();
   }
   std::optional<proto::request> submitted() {
