@@ -1,6 +1,7 @@
 #include "core/policy/arbiter.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -51,6 +52,27 @@ result<void> check_tables(const arbiter_tables& tables, std::size_t lanes) {
       return bad("Lane " + std::to_string(lane)
                  + " has a weight in neither arbiter table and would never send; give it one.");
   return {};
+}
+
+result<std::vector<arbiter_entry>> parse_arbiter_table(std::string_view text) {
+  std::vector<arbiter_entry> table;
+  while (true) {
+    auto comma = text.find(',');
+    auto item = text.substr(0, comma);
+    auto end = item.data() + item.size();
+    arbiter_entry entry;
+    auto lane = std::from_chars(item.data(), end, entry.lane);
+    bool colon = lane.ec == std::errc{} && lane.ptr != end && *lane.ptr == ':';
+    auto weight = colon ? std::from_chars(lane.ptr + 1, end, entry.weight) : lane;
+    if (!colon || weight.ec != std::errc{} || weight.ptr != end)
+      return error{errc::invalid_argument,
+                   "'" + std::string{item}
+                       + "' is not an entry of an arbiter table; write LANE:WEIGHT, as "
+                         "in 2:64, weights from 0 to 255 in units of 64 bytes"};
+    table.push_back(entry);
+    if (comma == std::string_view::npos) return table;
+    text.remove_prefix(comma + 1);
+  }
 }
 
 std::string to_opensm_options(const arbiter_tables& tables, std::size_t lanes) {

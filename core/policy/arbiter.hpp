@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dualpath::core {
@@ -36,6 +37,8 @@ struct arbiter_tables {
 /// Fails with invalid_argument where a lane below `lanes` is in no table with a weight, an entry names
 /// another lane, or a table is longer than the 64 entries of InfiniBand.
 result<void> check_tables(const arbiter_tables& tables, std::size_t lanes);
+/// A table as in "0:192,1:192,2:64". Errors: invalid_argument, naming the entry.
+result<std::vector<arbiter_entry>> parse_arbiter_table(std::string_view text);
 /// The same tables as lines of opensm.conf, e.g. "qos_vlarb_low 0:192,1:192,2:64,3:192".
 std::string to_opensm_options(const arbiter_tables& tables, std::size_t lanes);
 
