@@ -1,7 +1,8 @@
 // The data plane between engines. One fabric belongs to one engine: it owns registered memory, one endpoint
 // per peer and lane, and moves bytes one-sidedly (put, get) or as small active messages. Lanes are separate
 // contexts, so that each can have its own service level or traffic class (spec §6). Implementations:
-// ucx_fabric (UCX), sim_fabric (memory, modelled time).
+// ucx_fabric (UCX), sim_fabric (memory, modelled time); paced_fabric shares out what a network without
+// virtual lanes has, over either.
 //
 // Every transfer has a deadline and ends exactly once: done, failed, or timed out. A transfer that timed out
 // may still be touching memory; its completion is held back until it is fenced, so a completed transfer never
@@ -75,6 +76,8 @@ struct message {
 
 struct lane_counters {
   std::uint64_t put_bytes = 0, get_bytes = 0, messages = 0, failed = 0, timed_out = 0;
+  core::duration waited{
+      0}; ///< for the lane's turn, all transfers and messages together; where lanes are paced
 };
 
 class fabric {

@@ -1,7 +1,10 @@
 #include "world.hpp"
 
+#include "net/paced_fabric.hpp"
 #include "net/sim_fabric.hpp"
 #include "net/ucx_fabric.hpp"
+
+#include <string_view>
 
 namespace dualpath::net::testing {
 namespace {
@@ -60,14 +63,39 @@ private:
   sim_network network_{{.clock = &clock_, .bytes_per_second = 10e9}};
 };
 
+/// Another world whose fabrics pace their lanes, in parts small enough that most transfers are cut.
+class paced_world final : public world {
+public:
+  explicit paced_world(std::unique_ptr<world> inner) : inner_{std::move(inner)} {}
+
+  std::unique_ptr<fabric> open(const identity& self) override {
+    pacing_options options;
+    options.clock = &inner_->clock();
+    options.window = {.shared_bytes = 128 << 10, .reserve_bytes = 64 << 10};
+    options.quantum_bytes = 50'000;
+    auto paced = pace_lanes(inner_->open(self), std::move(options));
+    if (!paced) FAIL(paced.error().text);
+    return std::move(*paced);
+  }
+  core::clock& clock() override { return inner_->clock(); }
+  bool let_run(const std::function<bool(std::chrono::milliseconds)>& reached) override {
+    return inner_->let_run(reached);
+  }
+
+private:
+  std::unique_ptr<world> inner_;
+};
+
 } // namespace
 
 std::vector<std::string> all_worlds() {
   if (const char* only = std::getenv("DUALPATH_TEST_FABRIC")) return {only};
-  return {"simulated", "tcp", "shared memory"};
+  return {"simulated", "tcp", "shared memory", "paced simulated", "paced tcp", "paced shared memory"};
 }
 
 std::unique_ptr<world> make_world(const std::string& name) {
+  constexpr std::string_view paced = "paced ";
+  if (name.starts_with(paced)) return std::make_unique<paced_world>(make_world(name.substr(paced.size())));
   if (name == "simulated") return std::make_unique<simulated_world>();
   if (name == "tcp" || name == "rc_v") return std::make_unique<ucx_world>(name);
   return std::make_unique<ucx_world>("posix,cma,self,tcp");

@@ -70,8 +70,8 @@ public:
   core::instant soon() { return clock().now() + 20s; }
 };
 
-/// Those every machine has, or only the one DUALPATH_TEST_FABRIC names: rc_v is UCX over RDMA, its fabrics on
-/// the devices DUALPATH_TEST_DEVICES lists, in turn by engine.
+/// Those every machine has, each also with paced lanes, or only the one DUALPATH_TEST_FABRIC names: rc_v is
+/// UCX over RDMA, its fabrics on the devices DUALPATH_TEST_DEVICES lists, in turn by engine.
 std::vector<std::string> all_worlds();
 std::unique_ptr<world> make_world(const std::string& name);
 
