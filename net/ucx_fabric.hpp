@@ -29,6 +29,9 @@ struct ucx_fabric_options {
   /// UCX settings of all lanes and of each, names without UCX_: {"IB_SL", "1"}, {"IB_TRAFFIC_CLASS", "96"}.
   std::vector<std::pair<std::string, std::string>> settings;
   std::array<std::vector<std::pair<std::string, std::string>>, lane_count> lane_settings;
+  /// Added to that of each lane's thread: where the CPU carries the bytes, its scheduler is what lanes share.
+  /// Below 0 where that is permitted.
+  std::array<int, lane_count> niceness{};
   std::uint32_t window_operations = 128;          ///< UCX operations in flight per peer and lane
   std::uint64_t max_operation_bytes = 4ULL << 20; ///< longer pieces are cut
   std::uint64_t max_message_bytes = 16ULL << 20;

@@ -46,6 +46,7 @@ struct ucx_lane_options {
   std::string transports;
   ucx_settings settings;
   core::duration busy_poll{0};
+  int niceness = 0; ///< of the lane's thread
   ucx_endpoint_limits limits;
 };
 

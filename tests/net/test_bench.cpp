@@ -1,5 +1,6 @@
 // The bench measures what it says, whatever the machine's speed.
 #include "net/bench.hpp"
+#include "net/bench_lanes.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -29,4 +30,19 @@ TEST_CASE("the bench measures every case beside raw UCX") {
                 row.fabric_us_per_transfer, row.raw_gb_per_s, row.raw_us_per_transfer, row.ratio(),
                 row.fabric_cpu_s_per_gb);
   }
+}
+
+TEST_CASE("the bench of lanes measures every case, with and without paced lanes") {
+  net::lanes_bench_options options;
+  options.transports = GENERATE(as<std::string>{}, "tcp", "posix,cma,self,tcp");
+  options.repeats = 1;
+  options.time = std::chrono::milliseconds{20};
+  auto report = net::measure_lanes(options);
+  if (!report) FAIL(report.error().text);
+  for (auto& latency : {report->idle, report->unpaced, report->paced}) {
+    CHECK(latency.p50_us > 0);
+    CHECK(latency.p99_us >= latency.p50_us);
+  }
+  CHECK(report->kv_table_share > 0);
+  CHECK(report->kv_table_share < 0.01);
 }
