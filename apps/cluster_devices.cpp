@@ -1,8 +1,8 @@
 #include "apps/cluster_devices.hpp"
 
+#include "apps/lane_separation.hpp"
 #include "kernels/cpu/cpu_device.hpp"
 #include "kernels/pattern/pattern_device.hpp"
-#include "net/ucx_fabric.hpp"
 #include "storage/sim_store.hpp"
 
 #include <algorithm>
@@ -82,7 +82,7 @@ core::result<actors::devices_ptr> make_engine(const run_options& options, const 
   fabric.transports = options.transports;
   if (!options.net_device.empty() && !names_rdma(options.transports))
     fabric.settings.emplace_back("NET_DEVICES", options.net_device);
-  auto opened = net::open_ucx_fabric(std::move(fabric));
+  auto opened = open_separated_fabric(options, std::move(fabric));
   if (!opened) return opened.error();
   devices->fabric = std::move(*opened);
   auto prefill = node.role == core::engine_role::prefill;

@@ -18,22 +18,23 @@ namespace {
 const std::map<std::string, core::dcb_tool> tools{
     {"mlnx_qos", core::dcb_tool::mlnx_qos}, {"dcb", core::dcb_tool::dcb}, {"tc", core::dcb_tool::tc}};
 
-int write_opensm() {
-  core::qos_config config;
-  if (auto checked = core::check_qos(config); !checked) return report_error(checked.error());
-  std::fputs(core::opensm_options(config).c_str(), stdout);
+int write_opensm(const raw_run_options& given) {
+  auto config = resolve_qos(given);
+  if (!config) return report_error(config.error());
+  std::fputs(core::opensm_options(*config).c_str(), stdout);
   return exit_ok;
 }
 
 struct roce_arguments {
+  raw_run_options qos;
   std::string interface, device = "mlx5_0", tool = "mlnx_qos";
 };
 
 int write_roce(const roce_arguments& arguments) {
-  core::qos_config config;
-  if (auto checked = core::check_qos(config); !checked) return report_error(checked.error());
+  auto config = resolve_qos(arguments.qos);
+  if (!config) return report_error(config.error());
   core::roce_port port{arguments.interface, arguments.device, tools.at(arguments.tool)};
-  std::fputs(core::roce_commands(config, port).c_str(), stdout);
+  std::fputs(core::roce_commands(*config, port).c_str(), stdout);
   return exit_ok;
 }
 
@@ -49,9 +50,9 @@ void describe(const core::port_report& port) {
     std::printf("%u virtual lanes\n", port.virtual_lanes);
 }
 
-int check() {
-  core::qos_config config;
-  if (auto checked = core::check_qos(config); !checked) return report_error(checked.error());
+int check(const raw_run_options& given) {
+  auto config = resolve_qos(given);
+  if (!config) return report_error(config.error());
   auto ports = net::list_verbs_ports();
   if (!ports) return report_error(ports.error());
   if (ports->empty()) {
@@ -63,12 +64,12 @@ int check() {
   for (const auto& port : *ports) {
     describe(port);
     any_ethernet |= port.link == core::link_kind::ethernet;
-    for (const auto& misfit : core::qos_misfits(config, port)) {
+    for (const auto& misfit : core::qos_misfits(*config, port)) {
       std::printf("  does not fit: %s\n", misfit.c_str());
       code = exit_failed;
     }
   }
-  if (code == exit_ok) std::printf("All ports fit the %zu traffic classes.\n", config.classes.size());
+  if (code == exit_ok) std::printf("All ports fit the %zu traffic classes.\n", config->classes.size());
   if (any_ethernet)
     std::printf(
         "PFC and ETS of Ethernet ports are not visible here; compare `dcb ets show dev IF` and `dcb pfc show "
@@ -85,7 +86,9 @@ void add_qos_command(CLI::App& app, int& exit_code) {
 
   auto* ib =
       command->add_subcommand("ib", "Options for opensm.conf: virtual lanes, arbiter tables, service levels");
-  ib->callback([&exit_code] { exit_code = write_opensm(); });
+  auto given = std::make_shared<raw_run_options>();
+  bind_run_options(*ib, *given, run_command::qos);
+  ib->callback([given, &exit_code] { exit_code = write_opensm(*given); });
 
   auto* roce =
       command->add_subcommand("roce", "Commands that set DSCP, priorities, PFC and ETS of an Ethernet port");
@@ -99,11 +102,14 @@ void add_qos_command(CLI::App& app, int& exit_code) {
       ->type_name("NAME")
       ->check(CLI::IsMember(tools))
       ->capture_default_str();
+  bind_run_options(*roce, a->qos, run_command::qos);
   roce->callback([a, &exit_code] { exit_code = write_roce(*a); });
 
   auto* check_command = command->add_subcommand(
       "check", "What the RDMA devices report, and what of it does not fit the classes");
-  check_command->callback([&exit_code] { exit_code = check(); });
+  auto checked = std::make_shared<raw_run_options>();
+  bind_run_options(*check_command, *checked, run_command::qos);
+  check_command->callback([checked, &exit_code] { exit_code = check(*checked); });
 }
 
 } // namespace dualpath::apps

@@ -89,6 +89,13 @@ core::result<void> set_transports(const std::string& text, std::string& target) 
   return {};
 }
 
+core::result<void> set_pacing(const std::string& text, pacing_mode& target) {
+  if (text != "auto" && text != "on" && text != "off")
+    return fail(text, "is not a way to pace lanes; choose auto, on or off");
+  target = text == "auto" ? pacing_mode::automatic : text == "on" ? pacing_mode::on : pacing_mode::off;
+  return {};
+}
+
 core::result<void> set_faults(const values& texts, std::vector<std::string>& target) {
   auto plan = core::fault_plan::parse(texts);
   if (!plan) return plan.error();
@@ -258,6 +265,27 @@ const option_row table[] = {
     {"transports", device_group, kind::text, "LIST", "",
      "UCX transports of the compute network, as in self,sm,tcp; without it UCX chooses",
      [](run_options& o, const values& v) { return set_transports(v[0], o.transports); }},
+
+    {"pacing", device_group, kind::text, "WHEN", "auto",
+     "Pacing of the compute network's lanes in software: auto (unless all bytes go over RDMA ports that fit "
+     "the "
+     "traffic classes), on or off",
+     [](run_options& o, const values& v) { return set_pacing(v[0], o.pacing); }},
+    {"qos-vlarb-high", device_group, kind::text, "TABLE", "0:192,1:192,2:0,3:192",
+     "High arbiter table of the lanes, LANE:WEIGHT: 0 other, 1 collective, 2 kv, 3 control",
+     [](run_options& o, const values& v) {
+       return set_to(core::parse_arbiter_table(v[0]), o.qos.tables.high);
+     }},
+    {"qos-vlarb-low", device_group, kind::text, "TABLE", "0:192,1:192,2:64,3:192",
+     "Low arbiter table of the lanes",
+     [](run_options& o, const values& v) {
+       return set_to(core::parse_arbiter_table(v[0]), o.qos.tables.low);
+     }},
+    {"qos-high-limit", device_group, kind::integer, "N", "240",
+     "Units of 4096 bytes the high table sends before the low one has a turn; 255: the low one may starve",
+     [](run_options& o, const values& v) {
+       return set_whole(v[0], std::uint8_t{0}, std::uint8_t{255}, o.qos.tables.high_limit);
+     }},
 
     {"quota", memory_group, kind::text, "TIME", "300ms",
      "Predicted attention time of a forward batch at most",

@@ -58,6 +58,7 @@ void bind_row(CLI::App& app, raw_run_options& raw, const option_row& row) {
 void bind_run_options(CLI::App& app, raw_run_options& raw, run_command command) {
   // A token log is of one run.
   auto hidden = [&](std::string_view name) {
+    if (command == run_command::qos) return !name.starts_with("qos-");
     return command == run_command::run ? name == "policies" : name == "policy" || name == "tokens";
   };
   for (const auto& row : run_option_table())
@@ -114,7 +115,14 @@ core::result<run_options> resolve_for_node(const raw_run_options& raw) {
       if (!set) return at(std::string{"default of --"} + row.name, set.error());
     }
   }
+  if (auto checked = core::check_qos(options.qos); !checked) return checked.error();
   return options;
+}
+
+core::result<core::qos_config> resolve_qos(const raw_run_options& raw) {
+  auto options = resolve_for_node(raw);
+  if (!options) return options.error();
+  return std::move(options->qos);
 }
 
 } // namespace dualpath::apps

@@ -6,6 +6,7 @@
 #include "apps/config_file.hpp"
 #include "apps/logging.hpp"
 #include "core/clock.hpp"
+#include "core/policy/qos.hpp"
 #include "core/read_path.hpp"
 #include "core/result.hpp"
 #include "core/workload/arrival.hpp"
@@ -50,6 +51,9 @@ core::result<core::arrival_process> parse_arrival(std::string_view text);
 
 using kernels::kv_dtype;
 
+/// Whether the lanes of a compute network are paced in software.
+enum class pacing_mode : std::uint8_t { automatic, on, off };
+
 struct run_options {
   cluster_size cluster;
   std::uint32_t gpus_per_node = 1;
@@ -80,6 +84,8 @@ struct run_options {
   double memory_bandwidth = 0;   ///< bytes/s a node, for the bounds of spec §5; 0: unlimited
   std::string transports;        ///< UCX_TLS of the data plane; "": UCX's own choice
   std::string net_device = "lo"; ///< where a data plane over tcp listens; "": everywhere
+  pacing_mode pacing = pacing_mode::automatic;
+  core::qos_config qos; ///< traffic classes of the compute network
 
   core::duration quota{};         ///< attention time of a forward batch (spec §7)
   std::uint32_t chunk_tokens = 0; ///< upper bound of a prefill chunk; 0: by the quota alone
@@ -99,9 +105,9 @@ struct raw_run_options {
   std::map<std::string, std::vector<std::string>> given;
 };
 
-/// The subcommand the options are for: compare has --policies where run has --policy. A configuration file
-/// may hold both and serve either.
-enum class run_command : std::uint8_t { run, compare };
+/// The subcommand the options are for: compare has --policies where run has --policy, and qos has only those
+/// of the arbiter tables. A configuration file may hold them all and serve any.
+enum class run_command : std::uint8_t { run, compare, qos };
 
 /// One row of the table behind flags, configuration file and run_options.
 struct option_row {
@@ -122,6 +128,8 @@ void bind_run_options(CLI::App& app, raw_run_options& raw, run_command command =
 core::result<run_options> resolve(const raw_run_options& raw);
 /// The same for a node, which needs no trace.
 core::result<run_options> resolve_for_node(const raw_run_options& raw);
+/// The same for the traffic classes alone.
+core::result<core::qos_config> resolve_qos(const raw_run_options& raw);
 
 /// Option values by long name.
 using option_values = std::map<std::string, std::vector<std::string>>;
