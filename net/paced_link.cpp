@@ -93,6 +93,7 @@ void paced_link::issue(part what) {
 
 void paced_link::part_done(const paced_job_ptr& job, std::uint64_t bytes, core::result<void> outcome) {
   bool over = false;
+  bool broke = !outcome && outcome.error().code == core::errc::disconnected;
   {
     std::lock_guard lock{mutex_};
     pacer_.finished(bytes);
@@ -104,6 +105,17 @@ void paced_link::part_done(const paced_job_ptr& job, std::uint64_t bytes, core::
     over = job->parts_under_way == 0 && (job->issued || job->failure) && !std::exchange(job->ended, true);
   }
   if (over) ended_(*job, job->failure ? core::result<void>{*job->failure} : core::result<void>{});
+  if (broke) {
+    // What was submitted before a lane breaks fails with it; handed on now, it would open the lane anew to a
+    // peer that may be going.
+    auto& t = job->transfer;
+    for (auto& each : withdraw(
+             [&](const paced_job& other) {
+               return other.transfer.peer == t.peer && other.transfer.lane == t.lane;
+             },
+             [&](const paced_job&) { return outcome.error(); }))
+      ended_(*each, *each->failure);
+  }
   pump();
 }
 
