@@ -3,6 +3,7 @@
 #include "apps/cmd_bench_copy.hpp"
 #include "apps/cmd_bench_lanes.hpp"
 #include "apps/cmd_bench_net.hpp"
+#include "apps/cmd_bench_scheduler.hpp"
 #include "apps/command.hpp"
 #include "core/units.hpp"
 #include "kernels/cpu/bench.hpp"
@@ -115,6 +116,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_bench_net(*command, exit_code);
   add_bench_copy(*command, exit_code);
   add_bench_lanes(*command, exit_code);
+  add_bench_scheduler(*command, exit_code);
 }
 
 } // namespace dualpath::apps
