@@ -33,29 +33,13 @@ void request_scheduler_state::enqueue(core::request_id id) {
 
 void request_scheduler_state::join_decode_group(core::request_id id) {
   auto& entry = requests.at(id);
-  std::map<core::node_id, std::uint64_t> tokens;
-  for (auto& [engine_id, engine] : engines)
-    if (engine.info.role == core::engine_role::decode && engine.alive && !engine.draining)
-      tokens[engine.info.node] += engine.tokens;
-  // Without a live decode engine any group will do: its engines are being restarted.
-  if (tokens.empty()) {
-    for (auto& [engine_id, engine] : engines)
-      if (engine.info.role == core::engine_role::decode && !engine.lost && !engine.draining)
-        tokens[engine.info.node] += engine.tokens;
-  }
-  if (tokens.empty()) {
+  if (loads.decode_groups().empty()) {
     without_group.push_back(id);
     return;
   }
-  std::vector<core::node_id> groups;
-  std::vector<std::uint64_t> sums;
-  for (auto& [node, sum] : tokens) {
-    groups.push_back(node);
-    sums.push_back(sum + nodes[node].waiting_tokens);
-  }
-  entry.decode_group = groups[core::choose_decode_group(sums)];
+  entry.decode_group = loads.decode_groups()[core::choose_decode_group(loads.decode_group_tokens())];
   nodes[entry.decode_group].waiting.push_back(id);
-  nodes[entry.decode_group].waiting_tokens += padded_tokens(entry.request);
+  loads.add_waiting(entry.decode_group, padded_tokens(entry.request));
 }
 
 void request_scheduler_state::fetch(const proto::fetch_work& report) {
@@ -65,60 +49,65 @@ void request_scheduler_state::fetch(const proto::fetch_work& report) {
   choose_decode_for(report.node);
 }
 
-std::vector<core::engine_load> request_scheduler_state::loads_of(core::node_id node,
-                                                                 core::engine_role role) const {
-  std::vector<core::engine_load> loads;
-  for (auto& [id, engine] : engines) {
-    if (!engine.alive || engine.draining || engine.info.node != node || engine.info.role != role) continue;
-    core::engine_load load;
-    load.engine = id;
-    load.unfinished_requests = engine.requests;
-    load.unfinished_tokens = engine.tokens;
-    load.read_queue_tokens = nodes.at(node).read_queue().tokens;
-    load.free_hbm_tokens = engine.info.hbm_tokens - std::min(engine.info.hbm_tokens, engine.hbm_tokens_used);
-    loads.push_back(load);
-  }
-  return loads;
-}
-
 void request_scheduler_state::choose_prefill_for(core::node_id node) {
-  auto loads = loads_of(node, core::engine_role::prefill);
-  if (loads.empty() || waiting.empty()) return;
-  std::vector<core::waiting_request> fifo;
-  for (auto id : waiting) fifo.push_back({id, requests.at(id).request.context_tokens()});
-  auto chosen = core::choose_prefill(fifo, std::move(loads), settings->thresholds);
-  waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(chosen.size()));
-  for (auto& [id, engine] : chosen) {
-    requests.at(id).prefill = engine;
-    charge(engine, requests.at(id).request, +1);
+  if (waiting.empty()) return;
+  auto group = loads.loads_of(node, core::engine_role::prefill, nodes[node].read_queue().tokens);
+  if (group.empty()) return;
+  // One request at a time, which the policy takes as it takes them together: the queue of a cluster is long,
+  // and a group takes little of it.
+  while (!waiting.empty()) {
+    auto id = waiting.front();
+    auto& entry = requests.at(id);
+    core::waiting_request head{id, entry.request.context_tokens()};
+    auto chosen = core::choose_prefill({&head, 1}, group, settings->thresholds);
+    if (chosen.empty()) return;
+    waiting.pop_front();
+    auto engine = chosen.front().engine;
+    std::find_if(group.begin(), group.end(), [engine](auto& load) {
+      return load.engine == engine;
+    })->unfinished_tokens += head.tokens;
+    entry.prefill = engine;
+    charge(engine, entry.request, +1);
     dispatch_if_ready(id);
   }
 }
 
 void request_scheduler_state::choose_decode_for(core::node_id node) {
-  auto loads = loads_of(node, core::engine_role::decode);
-  auto& group = nodes[node];
-  if (loads.empty() || group.waiting.empty()) return;
-  std::vector<core::waiting_request> fifo;
-  for (auto id : group.waiting) fifo.push_back({id, padded_tokens(requests.at(id).request)});
-  auto room = std::any_of(engines.begin(), engines.end(), [&](auto& entry) {
-    return entry.second.info.node == node && entry.second.info.hbm_tokens >= fifo.front().tokens;
-  });
-  if (!room) {
-    reject(group.waiting.front(),
-           "a request of " + std::to_string(fifo.front().tokens)
-               + " tokens does not fit the HBM of any decode engine; give it more (--hbm)");
+  auto& queue = nodes[node].waiting;
+  if (queue.empty()) return;
+  auto group = loads.loads_of(node, core::engine_role::decode, nodes[node].read_queue().tokens);
+  if (group.empty()) return;
+  if (auto head_tokens = padded_tokens(requests.at(queue.front()).request);
+      head_tokens > loads.most_hbm_tokens(node)) {
+    reject(queue.front(), "a request of " + std::to_string(head_tokens)
+                              + " tokens does not fit the HBM of any decode engine; give it more (--hbm)");
     return;
   }
-  auto chosen = core::choose_decode(fifo, std::move(loads));
-  group.waiting.erase(group.waiting.begin(),
-                      group.waiting.begin() + static_cast<std::ptrdiff_t>(chosen.size()));
+  auto fifo = fitting_prefix(queue, group);
+  auto chosen = core::choose_decode(fifo, std::move(group));
+  queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(chosen.size()));
   for (auto& [id, engine] : chosen) {
-    group.waiting_tokens -= padded_tokens(requests.at(id).request);
-    requests.at(id).decode = engine;
-    charge(engine, requests.at(id).request, +1);
+    auto& entry = requests.at(id);
+    loads.remove_waiting(node, padded_tokens(entry.request));
+    entry.decode = engine;
+    charge(engine, entry.request, +1);
     dispatch_if_ready(id);
   }
+}
+
+std::vector<core::waiting_request>
+request_scheduler_state::fitting_prefix(const std::deque<core::request_id>& queue,
+                                        const std::vector<core::engine_load>& group) const {
+  std::uint64_t free_tokens = 0;
+  for (auto& load : group) free_tokens += load.free_hbm_tokens;
+  std::vector<core::waiting_request> prefix;
+  for (auto id : queue) {
+    auto tokens = padded_tokens(requests.at(id).request);
+    if (tokens > free_tokens) break;
+    free_tokens -= tokens;
+    prefix.push_back({id, tokens});
+  }
+  return prefix;
 }
 
 void request_scheduler_state::dispatch_if_ready(core::request_id id) {
@@ -225,16 +214,11 @@ std::uint64_t request_scheduler_state::padded_tokens(const proto::request& reque
 }
 
 void request_scheduler_state::charge(core::engine_id id, const proto::request& request, int sign) {
-  auto& engine = engines.at(id);
-  auto decode = engine.info.role == core::engine_role::decode;
+  auto decode = engines.at(id).info.role == core::engine_role::decode;
   std::uint64_t tokens = decode ? padded_tokens(request) : request.context_tokens();
-  auto change = [sign](std::uint64_t& total, std::uint64_t by) {
-    total = sign > 0 ? total + by : total - by;
-  };
-  change(engine.requests, 1);
-  change(engine.tokens, tokens);
-  if (decode) change(engine.hbm_tokens_used, tokens);
-  if (engine.draining && engine.requests == 0) check_drained(engine.info.node);
+  sign > 0 ? loads.charge(id, tokens) : loads.release(id, tokens);
+  auto& engine = engines.at(id);
+  if (engine.draining && loads.requests_of(id) == 0) check_drained(engine.info.node);
 }
 
 } // namespace dualpath::actors

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "actors/settings.hpp"
+#include "core/engine_table.hpp"
 #include "core/lease.hpp"
-#include "core/policy/engine_load.hpp"
 #include "core/policy/path_choice.hpp"
 #include "core/policy/read_balance.hpp"
 #include "proto/interfaces.hpp"
@@ -43,7 +43,6 @@ struct engine_entry {
   bool alive = false;
   bool draining = false; ///< gets no new work
   bool lost = false;     ///< never to return
-  std::uint64_t requests = 0, tokens = 0, hbm_tokens_used = 0;
   /// Requests that the other side must let go of before this engine may come back (decode), or be routed
   /// again.
   std::map<core::request_id, core::epoch> fences;
@@ -52,7 +51,6 @@ struct engine_entry {
 
 struct node_entry {
   std::deque<core::request_id> waiting; ///< decode groups: their private queue
-  std::uint64_t waiting_tokens = 0;
   std::uint64_t read_outstanding_tokens =
       0; ///< hits of requests whose read is placed here and not known to be over
   std::uint64_t partly_read_tokens = 0; ///< of these, as last reported
@@ -80,6 +78,7 @@ struct request_scheduler_state {
   core::lease_ledger ledger;
   std::deque<core::request_id> waiting; ///< for a prefill engine, first come first served
   std::map<core::engine_id, engine_entry> engines;
+  core::engine_table loads; ///< of them, by group
   std::map<core::node_id, node_entry> nodes;
   std::deque<core::request_id> without_group;              ///< there is no decode group to wait in
   std::map<core::node_id, caf::strong_actor_ptr> draining; ///< and who asked for it
@@ -96,6 +95,9 @@ struct request_scheduler_state {
   void fetch(const proto::fetch_work& report);
   void choose_prefill_for(core::node_id node);
   void choose_decode_for(core::node_id node);
+  /// What can be handed out at best: the rest of the queue does not change the choice.
+  std::vector<core::waiting_request> fitting_prefix(const std::deque<core::request_id>& queue,
+                                                    const std::vector<core::engine_load>& group) const;
   void dispatch_if_ready(core::request_id id);
   void dispatch(core::request_id id, std::uint32_t found_blocks);
 
@@ -109,6 +111,7 @@ struct request_scheduler_state {
   // Failure.
   void engine_down(const proto::engine_down& event);
   void leave_dead_group(core::node_id node);
+  void leave_decode_group(const scheduled_request& entry);
   void engine_up(const proto::engine_up& event);
   void admit_engine(const proto::engine_up& event);
   void abandon_landings(core::engine_id prefill);
@@ -133,7 +136,6 @@ struct request_scheduler_state {
 
   std::uint64_t padded_tokens(const proto::request& request) const;
   void charge(core::engine_id engine, const proto::request& request, int sign);
-  std::vector<core::engine_load> loads_of(core::node_id node, core::engine_role role) const;
 };
 
 proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state::self_pointer self,

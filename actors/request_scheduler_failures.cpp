@@ -36,6 +36,7 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
   auto& engine = found->second;
   engine.alive = false;
   engine.lost = event.lost;
+  loads.down(event.engine);
   core::log_event(core::log_level::warn, "engine_down",
                   {{"node", engine.info.node},
                    {"engine", event.engine},
@@ -83,14 +84,9 @@ void request_scheduler_state::abandon_landings(core::engine_id prefill) {
 }
 
 void request_scheduler_state::leave_dead_group(core::node_id node) {
-  auto lives = std::any_of(engines.begin(), engines.end(), [node](auto& e) {
-    return e.second.alive && !e.second.draining && e.second.info.node == node
-           && e.second.info.role == core::engine_role::decode;
-  });
-  if (lives) return;
-  auto& group = nodes[node];
-  auto waiting_here = std::exchange(group.waiting, {});
-  group.waiting_tokens = 0;
+  if (loads.has_live(node, core::engine_role::decode)) return;
+  auto waiting_here = std::exchange(nodes[node].waiting, {});
+  for (auto id : waiting_here) loads.remove_waiting(node, padded_tokens(requests.at(id).request));
   for (auto id : waiting_here) join_decode_group(id);
 }
 
@@ -150,6 +146,7 @@ void request_scheduler_state::admit_engine(const proto::engine_up& event) {
   auto& engine = engines[event.engine];
   engine.info = event;
   engine.alive = true;
+  loads.up(event.engine, event.node, event.role, event.hbm_tokens);
   nodes[event.node];
   core::log_event(core::log_level::info, "engine_up",
                   {{"node", event.node},
@@ -189,12 +186,16 @@ void request_scheduler_state::failed(const proto::request_failed& event) {
   }
 }
 
+void request_scheduler_state::leave_decode_group(const scheduled_request& entry) {
+  if (std::erase(nodes[entry.decode_group].waiting, entry.request.id) > 0)
+    loads.remove_waiting(entry.decode_group, padded_tokens(entry.request));
+}
+
 void request_scheduler_state::take_back(core::request_id id) {
   auto& entry = requests.at(id);
   if (entry.prefill) charge(*entry.prefill, entry.request, -1);
   if (entry.decode) charge(*entry.decode, entry.request, -1);
-  auto& group = nodes[entry.decode_group];
-  if (std::erase(group.waiting, id) > 0) group.waiting_tokens -= padded_tokens(entry.request);
+  leave_decode_group(entry);
   std::erase(waiting, id);
   std::erase(without_group, id);
   entry.prefill.reset();
@@ -223,8 +224,7 @@ void request_scheduler_state::reject(core::request_id id, const std::string& why
   reads_over(entry);
   if (entry.prefill) charge(*entry.prefill, entry.request, -1);
   if (entry.decode) charge(*entry.decode, entry.request, -1);
-  auto& group = nodes[entry.decode_group];
-  if (std::erase(group.waiting, id) > 0) group.waiting_tokens -= padded_tokens(entry.request);
+  leave_decode_group(entry);
   std::erase(waiting, id);
   std::erase(without_group, id);
   (void)ledger.close(id, ledger.find(id)->epoch);
