@@ -15,6 +15,7 @@ void engine_table::up(engine_id engine, node_id node, engine_role role, std::uin
   e.node = node;
   e.role = role;
   e.live = true;
+  e.retired = false;
   e.hbm_tokens = hbm_tokens;
   if (is_new) {
     auto& members = groups_[{node, role}].engines;
@@ -29,6 +30,20 @@ void engine_table::down(engine_id engine) {
   place->second.live = false;
   --live_count_;
   list_decode_groups();
+}
+
+void engine_table::retire(engine_id engine) {
+  auto place = engines_.find(engine);
+  if (place == engines_.end()) return;
+  place->second.retired = true;
+  if (place->second.live) --live_count_;
+  place->second.live = false;
+  list_decode_groups();
+}
+
+std::uint64_t engine_table::requests_of(engine_id engine) const {
+  auto place = engines_.find(engine);
+  return place == engines_.end() ? 0 : place->second.requests;
 }
 
 void engine_table::charge(engine_id engine, std::uint64_t tokens) {
@@ -88,7 +103,7 @@ void engine_table::leave_group(engine_id engine, const entry& from) {
 }
 
 void engine_table::count(const entry& engine, std::uint64_t tokens, bool more) {
-  if (engine.role != engine_role::decode || (any_decode_live_ && !engine.live)) return;
+  if (engine.role != engine_role::decode || !counts(engine)) return;
   auto index = groups_.at({engine.node, engine.role}).index;
   if (index == none) return;
   auto& sum = decode_group_tokens_[index];
@@ -113,11 +128,13 @@ void engine_table::list_decode_groups() {
   decode_group_tokens_.clear();
   for (auto& [key, group] : groups_) {
     group.index = none;
-    if (key.second != engine_role::decode || group.engines.empty()) continue;
-    if (any_decode_live_ && !live_in(group)) continue;
+    auto counted = [this](auto id) { return counts(engines_.at(id)); };
+    if (key.second != engine_role::decode
+        || std::none_of(group.engines.begin(), group.engines.end(), counted))
+      continue;
     auto sum = group.waiting_tokens;
     for (auto id : group.engines)
-      if (!any_decode_live_ || is_live(id)) sum += engines_.at(id).tokens;
+      if (counted(id)) sum += engines_.at(id).tokens;
     group.index = decode_groups_.size();
     decode_groups_.push_back(key.first);
     decode_group_tokens_.push_back(sum);

@@ -19,7 +19,7 @@ struct plain_table {
   struct entry {
     node_id node;
     engine_role role = engine_role::prefill;
-    bool live = false;
+    bool live = false, retired = false;
     std::uint64_t requests = 0, tokens = 0, hbm_tokens = 0;
   };
   std::map<engine_id, entry> engines;
@@ -37,7 +37,7 @@ struct plain_table {
     std::map<node_id, std::uint64_t> sums;
     for (bool only_live : {true, false}) {
       for (auto& [id, e] : engines)
-        if (e.role == engine_role::decode && (e.live || !only_live)) sums[e.node] += e.tokens;
+        if (e.role == engine_role::decode && (e.live || (!only_live && !e.retired))) sums[e.node] += e.tokens;
       if (!sums.empty()) break;
     }
     for (auto& [node, sum] : sums)
@@ -86,11 +86,18 @@ struct twins {
     node_id node{id.value / engines_per_node};
     table.up(id, node, role_of(node.value), hbm_tokens);
     auto& e = plain.engines[id];
-    e = {node, role_of(node.value), true, e.requests, e.tokens, hbm_tokens};
+    e = {node, role_of(node.value), true, false, e.requests, e.tokens, hbm_tokens};
   }
   void down(engine_id id) {
     table.down(id);
     if (auto place = plain.engines.find(id); place != plain.engines.end()) place->second.live = false;
+  }
+  void retire(engine_id id) {
+    table.retire(id);
+    if (auto place = plain.engines.find(id); place != plain.engines.end()) {
+      place->second.live = false;
+      place->second.retired = true;
+    }
   }
   void charge(engine_id id, std::uint64_t tokens) {
     if (!plain.engines.count(id)) return;
@@ -132,12 +139,15 @@ TEST_CASE("indices and sums stay what a look at every engine gives, whatever com
   for (int step = 0; step < 4000; ++step) {
     engine_id id{static_cast<std::uint32_t>(below(nodes * engines_per_node))};
     auto tokens = 1 + below(1000);
-    switch (below(7)) {
+    switch (below(8)) {
     case 0:
       both.up(id, 20000 + below(20000));
       break;
     case 1:
       both.down(id);
+      break;
+    case 7:
+      both.retire(id);
       break;
     case 2:
     case 3:
