@@ -36,7 +36,7 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
   auto& engine = found->second;
   engine.alive = false;
   engine.lost = event.lost;
-  loads.down(event.engine);
+  event.lost ? loads.retire(event.engine) : loads.down(event.engine);
   core::log_event(core::log_level::warn, "engine_down",
                   {{"node", engine.info.node},
                    {"engine", event.engine},
@@ -147,6 +147,7 @@ void request_scheduler_state::admit_engine(const proto::engine_up& event) {
   engine.info = event;
   engine.alive = true;
   loads.up(event.engine, event.node, event.role, event.hbm_tokens);
+  if (engine.draining) loads.retire(event.engine);
   nodes[event.node];
   core::log_event(core::log_level::info, "engine_up",
                   {{"node", event.node},

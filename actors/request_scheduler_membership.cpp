@@ -23,6 +23,7 @@ void request_scheduler_state::node_lost(const proto::node_lost& event) {
     }
     // It was being restarted, which has been told as a crash: now nobody will fence it but the survivors.
     engine.lost = true;
+    loads.retire(id);
     for (auto& [other_id, other] : engines)
       if (other.alive) tell(other.info, proto::engine_down{id, engine.info.incarnation, event.why, true});
     if (engine.info.role == core::engine_role::prefill) abandon_landings(id);
@@ -39,6 +40,7 @@ void request_scheduler_state::drain_node(core::node_id node, caf::strong_actor_p
   for (auto& [id, engine] : engines) {
     if (engine.info.node != node) continue;
     engine.draining = true;
+    loads.retire(id);
     decodes |= engine.info.role == core::engine_role::decode;
   }
   if (decodes) leave_dead_group(node);
@@ -57,8 +59,9 @@ void request_scheduler_state::drain_node(core::node_id node, caf::strong_actor_p
 void request_scheduler_state::check_drained(core::node_id node) {
   auto asked_by = draining.find(node);
   if (asked_by == draining.end()) return;
-  auto busy = std::any_of(engines.begin(), engines.end(), [node](auto& entry) {
-    return entry.second.info.node == node && (entry.second.requests > 0 || !entry.second.fences.empty());
+  auto busy = std::any_of(engines.begin(), engines.end(), [this, node](auto& entry) {
+    return entry.second.info.node == node
+           && (loads.requests_of(entry.first) > 0 || !entry.second.fences.empty());
   });
   if (busy) return;
   self->send(caf::actor_cast<proto::membership_actor>(asked_by->second), proto::node_drained{node});
