@@ -135,12 +135,26 @@ task<int> block_files::publish(const char* temp, const core::block_key& key) {
   co_return second;
 }
 
+task<int> block_files::preallocate(int file) {
+  if (!allocates_) co_return 0;
+  int rc = -EINTR;
+  while (again(rc)) {
+    int tried = co_await ring_.allocate(file, file_bytes());
+    rc = tried;
+  }
+  if (rc != -EOPNOTSUPP && rc != -ENOSYS && rc != -EINVAL) co_return rc;
+  allocates_ = false;
+  co_return 0;
+}
+
 task<int> block_files::fill(int file, std::span<const std::byte> payload, header_page page) {
   // One kind of vector serves both directions; a write never changes what it points to.
   std::span<std::byte> source{const_cast<std::byte*>(payload.data()), payload.size()};
-  auto moved = co_await transfer(direction::write, file, page, source);
-  int rc = moved < 0 ? static_cast<int>(moved) : 0;
-  if (rc == 0 && moved < static_cast<std::int64_t>(file_bytes())) rc = -EIO;
+  int rc = co_await preallocate(file);
+  if (rc == 0) {
+    auto moved = co_await transfer(direction::write, file, page, source);
+    if (moved < static_cast<std::int64_t>(file_bytes())) rc = moved < 0 ? static_cast<int>(moved) : -EIO;
+  }
   if (rc == 0 && sync_) {
     int synced = co_await ring_.datasync(file);
     rc = synced;

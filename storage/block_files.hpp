@@ -55,6 +55,9 @@ private:
   task<std::int64_t> transfer(direction way, int file, header_page page, std::span<std::byte> payload);
   task<int> create(const char* path);
   task<int> publish(const char* temp, const core::block_key& key);
+  /// A direct write that makes its file longer holds up the kernel; one into space that is allocated does
+  /// not. And a full disk is found out before anything is written.
+  task<int> preallocate(int file);
   task<int> fill(int file, std::span<const std::byte> payload, header_page page);
   task<int> discard(const char* path);
   /// Opens, transfers and closes. The header, found sound and ours.
@@ -66,6 +69,7 @@ private:
   store_folder& folder_;
   const identity id_;
   const bool sync_;
+  bool allocates_ = true; ///< until the file system says that it cannot
 };
 
 } // namespace dualpath::storage

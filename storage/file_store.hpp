@@ -1,6 +1,7 @@
 // Full Blocks as files in a directory of any POSIX mount: local disks, tmpfs, overlays, network file systems.
-// One io_uring and one thread per store serve `queue_depth` operations at a time past the page cache
-// (O_DIRECT, where the file system has it); the rest wait their turn. Several processes may share a
+// A few threads, each with an io_uring, serve `queue_depth` operations at a time past the page cache
+// (O_DIRECT, where the file system has it); the rest wait their turn. Several threads because verifying a
+// block, and copying it where there is a page cache, are work of a core. Several processes may share a
 // directory, and several models too.
 //
 // A block that is torn by a power failure is caught by its checksum and is a miss, so nothing is synced
@@ -28,7 +29,8 @@ struct file_store_options {
   std::filesystem::path directory{}; ///< created if missing
   core::model_fingerprint model{};
   core::block_layout layout{};
-  unsigned queue_depth = 64;
+  unsigned queue_depth = 64; ///< of all threads together
+  unsigned threads = 2;
   durability keep = durability::process;
   bool direct_io = true; ///< where the file system has it
   /// Disk space for this model's blocks, kept by giving up the least recently used; 0: no limit. See

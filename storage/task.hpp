@@ -1,4 +1,4 @@
-// Coroutines of the storage thread. An operation on a block is a chain of steps, each a request to the
+// Coroutines of a storage thread. An operation on a block is a chain of steps, each a request to the
 // kernel; written as a coroutine the chain reads from top to bottom. Everything here lives on one thread.
 #pragma once
 

@@ -119,7 +119,7 @@ void temp_files::remove_leftovers() const {
 path_text temp_files::next() {
   path_text path{};
   std::snprintf(path.data(), path.size(), "%s/%s-%llu", folder_name, id_.c_str(),
-                static_cast<unsigned long long>(count_++));
+                static_cast<unsigned long long>(count_->fetch_add(1)));
   return path;
 }
 

@@ -12,7 +12,9 @@
 #include "storage/block_paths.hpp"
 #include "storage/descriptor.hpp"
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace dualpath::storage {
@@ -27,19 +29,22 @@ public:
   temp_files& operator=(temp_files&&) = delete;
   ~temp_files();
 
-  /// A path nobody else uses, relative to the model folder. For one thread.
+  /// A path nobody else uses, relative to the model folder. Thread-safe.
   path_text next();
   static constexpr const char* folder_name = "tmp";
 
 private:
   temp_files(int folder, std::string id, descriptor lock)
-      : folder_{folder}, id_{std::move(id)}, lock_{std::move(lock)} {}
+      : folder_{folder},
+        id_{std::move(id)},
+        lock_{std::move(lock)},
+        count_{std::make_unique<std::atomic<std::uint64_t>>(0)} {}
   void remove_leftovers() const;
 
   int folder_;
   std::string id_;
   descriptor lock_;
-  std::uint64_t count_ = 0;
+  std::unique_ptr<std::atomic<std::uint64_t>> count_; ///< on the heap, so that this can move
 };
 
 } // namespace dualpath::storage

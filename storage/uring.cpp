@@ -125,6 +125,12 @@ uring::operation uring::writev(int file, const iovec* parts, unsigned count, std
   return operation{entry};
 }
 
+uring::operation uring::allocate(int file, std::uint64_t bytes) {
+  auto* entry = next_entry();
+  io_uring_prep_fallocate(entry, file, 0, 0, static_cast<off_t>(bytes));
+  return operation{entry};
+}
+
 uring::operation uring::datasync(int file) {
   auto* entry = next_entry();
   io_uring_prep_fsync(entry, file, IORING_FSYNC_DATASYNC);

@@ -53,6 +53,7 @@ public:
   operation read(int file, void* data, unsigned bytes);
   operation readv(int file, const iovec* parts, unsigned count, std::uint64_t offset);
   operation writev(int file, const iovec* parts, unsigned count, std::uint64_t offset);
+  operation allocate(int file, std::uint64_t bytes); ///< sets the size of the file too
   operation datasync(int file);
   operation stat_size(int directory, const char* path, struct statx* to);
   operation renameat(int directory, const char* from, const char* to);
