@@ -1,19 +1,18 @@
 #include "storage/bench.hpp"
 
-#include "core/clock.hpp"
+#include "storage/bench_pump.hpp"
 #include "storage/checksum.hpp"
 #include "storage/file_store.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
 #include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <memory>
-#include <mutex>
-#include <optional>
+#include <numeric>
 #include <random>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sys/resource.h>
@@ -30,76 +29,10 @@ double cpu_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-double since(std::chrono::steady_clock::time_point start) {
-  return core::to_seconds(std::chrono::steady_clock::now() - start);
-}
-
-/// Keeps a number of operations in flight, each in a buffer of its own, until all have been done.
-class pump {
-public:
-  /// Starts operation `number` in buffer `lane`; the function it is handed must be called when it ends.
-  using start = std::function<void(std::size_t number, std::size_t lane, block_store::done ended)>;
-
-  pump(std::size_t total, start begin) : total_{total}, begin_{std::move(begin)} {}
-
-  core::result<void> run(std::size_t lanes) {
-    lanes = std::min(lanes, total_);
-    running_ = lanes;
-    for (std::size_t lane = 0; lane < lanes; ++lane) next(lane);
-    std::unique_lock lock{mutex_};
-    wake_.wait(lock, [&] { return running_ == 0; });
-    if (failure_) return *failure_;
-    return {};
-  }
-
-private:
-  void next(std::size_t lane) {
-    auto number = next_.fetch_add(1);
-    if (number >= total_) return finish({});
-    begin_(number, lane, [this, lane](core::result<void> outcome) {
-      if (outcome)
-        next(lane);
-      else
-        finish(outcome.error());
-    });
-  }
-  void finish(std::optional<core::error> failure) {
-    std::lock_guard lock{mutex_};
-    if (failure) failure_ = std::move(failure);
-    if (--running_ == 0) wake_.notify_one();
-  }
-
-  const std::size_t total_;
-  const start begin_;
-  std::atomic<std::size_t> next_ = 0;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::size_t running_ = 0;
-  std::optional<core::error> failure_;
-};
-
-struct cost {
-  double seconds = 0, cpu_seconds = 0;
-};
-
-core::result<cost> measure(std::size_t total, std::size_t lanes, pump::start begin) {
-  auto cpu = cpu_seconds();
-  auto start = std::chrono::steady_clock::now();
-  pump work{total, std::move(begin)};
-  if (auto done = work.run(lanes); !done) return done.error();
-  return cost{since(start), cpu_seconds() - cpu};
-}
-
-double checksum_speed(std::span<const std::byte> bytes) {
-  constexpr double enough_s = 0.2;
-  auto start = std::chrono::steady_clock::now();
-  std::uint64_t hashed = 0;
-  while (since(start) < enough_s) {
-    volatile auto used = checksum(bytes).low;
-    (void)used;
-    hashed += bytes.size();
-  }
-  return static_cast<double>(hashed) / since(start) * 1e-9;
+double thread_cpu_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
 core::result<void> check(const bench_options& options) {
@@ -107,8 +40,8 @@ core::result<void> check(const bench_options& options) {
   if (options.block_bytes == 0 || options.block_bytes > std::numeric_limits<std::uint32_t>::max())
     return invalid("the bench's block_bytes is " + std::to_string(options.block_bytes)
                    + "; choose 1 to 2^32 - 1");
-  if (options.blocks == 0 || options.reads_per_block == 0 || options.in_flight == 0)
-    return invalid("the bench needs at least one block, one read of each and one operation in flight");
+  if (options.blocks == 0 || options.in_flight == 0)
+    return invalid("the bench needs at least one block and one operation in flight");
   return {};
 }
 
@@ -117,15 +50,15 @@ core::model_fingerprint bench_model() {
 }
 
 /// The blocks of one run, and the buffers they move through.
-class session {
+class file_store_bench final : public store_bench {
 public:
-  session(const bench_options& options, block_store& store)
+  file_store_bench(const bench_options& options, std::unique_ptr<block_store> store)
       : options_{options},
-        store_{store},
         random_{options.seed},
         stride_{padded_bytes(options.block_bytes)},
         pool_{static_cast<std::byte*>(std::aligned_alloc(buffer_alignment, stride_ * options.in_flight)),
-              std::free} {
+              std::free},
+        store_{std::move(store)} {
     auto parent = core::root_key(bench_model());
     for (std::uint32_t depth = 0; depth < options.blocks; ++depth) {
       core::token_id tokens[] = {static_cast<core::token_id>(options.seed), depth};
@@ -136,71 +69,76 @@ public:
                     std::ref(random_));
   }
 
-  std::span<std::byte> buffer(std::size_t lane) { return {pool_.get() + lane * stride_, stride_}; }
-
-  core::result<cost> write() {
-    return measure(names_.size(), options_.in_flight,
-                   [&](std::size_t i, std::size_t lane, block_store::done ended) {
-                     store_.write(names_[i], buffer(lane), std::move(ended));
-                   });
+  core::result<bench_phase> write() override {
+    // Blocks that exist would be hits, and their writes would cost nothing.
+    if (auto gone = remove(); !gone) return gone.error();
+    return measure(options_.blocks, [&](std::size_t i, std::size_t lane, block_store::done ended) {
+      store_->write(names_[i], buffer(lane), std::move(ended));
+    });
   }
-  core::result<cost> read() {
-    std::vector<std::size_t> order;
-    for (std::uint32_t round = 0; round < options_.reads_per_block; ++round)
-      for (std::size_t i = 0; i < names_.size(); ++i) order.push_back(i);
+  core::result<bench_phase> read() override {
+    std::vector<std::size_t> order(names_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
     std::shuffle(order.begin(), order.end(), random_);
-    return measure(order.size(), options_.in_flight,
-                   [&](std::size_t i, std::size_t lane, block_store::done ended) {
-                     store_.read(names_[order[i]].key, buffer(lane), std::move(ended));
-                   });
+    return measure(order.size(), [&](std::size_t i, std::size_t lane, block_store::done ended) {
+      store_->read(names_[order[i]].key, buffer(lane), std::move(ended));
+    });
   }
-  core::result<cost> remove() {
-    return measure(names_.size(), options_.in_flight,
-                   [&](std::size_t i, std::size_t, block_store::done ended) {
-                     store_.remove(names_[i].key, std::move(ended));
-                   });
+  core::result<void> remove() override {
+    auto gone = measure(names_.size(), [&](std::size_t i, std::size_t, block_store::done ended) {
+      store_->remove(names_[i].key, std::move(ended));
+    });
+    if (!gone) return gone.error();
+    return {};
   }
-  core::result<double> scan() {
+  core::result<double> scan() override {
     auto start = std::chrono::steady_clock::now();
     std::size_t visited = 0;
-    auto done = store_.scan([&](const block_name&) { ++visited; });
+    auto done = store_->scan([&](const block_name&) { ++visited; });
     if (!done) return done.error();
-    return static_cast<double>(visited) / since(start);
+    return static_cast<double>(visited) / seconds_since(start);
   }
+  double checksum_cpu_s_per_gb() const override {
+    constexpr double enough_s = 0.2;
+    double used_s = 0;
+    std::uint64_t hashed = 0;
+    auto start_s = thread_cpu_seconds();
+    while (used_s < enough_s) {
+      for (unsigned lane = 0; lane < options_.in_flight; ++lane) {
+        volatile auto sum = checksum(buffer(lane)).low;
+        (void)sum;
+        hashed += stride_;
+      }
+      used_s = thread_cpu_seconds() - start_s;
+    }
+    return used_s / (static_cast<double>(hashed) * 1e-9);
+  }
+  std::string describe() const override { return store_->describe(); }
+  bool direct() const override { return describe().find("direct I/O") != std::string::npos; }
 
 private:
-  const bench_options& options_;
-  block_store& store_;
+  std::span<std::byte> buffer(std::size_t lane) const { return {pool_.get() + lane * stride_, stride_}; }
+
+  core::result<bench_phase> measure(std::size_t total, pump::start begin) {
+    auto cpu = cpu_seconds();
+    auto start = std::chrono::steady_clock::now();
+    pump work{total, std::move(begin)};
+    if (auto done = work.run(options_.in_flight); !done) return done.error();
+    auto gb = static_cast<double>(options_.block_bytes * total) * 1e-9;
+    return bench_phase{gb / seconds_since(start), (cpu_seconds() - cpu) / gb};
+  }
+
+  const bench_options options_;
   std::mt19937_64 random_;
   const std::uint64_t stride_;
   const std::unique_ptr<std::byte, void (*)(void*)> pool_;
   std::vector<block_name> names_;
+  std::unique_ptr<block_store> store_; ///< last: it works on the buffers until it is closed
 };
-
-core::result<bench_result> run(const bench_options& options, block_store& store) {
-  session blocks{options, store};
-  bench_result result{.store = store.describe()};
-  result.checksum_gb_per_s = checksum_speed(blocks.buffer(0));
-  auto written = blocks.write();
-  if (!written) return written.error();
-  auto read = blocks.read();
-  if (!read) return read.error();
-  auto scanned = blocks.scan();
-  if (!scanned) return scanned.error();
-
-  auto written_gb = static_cast<double>(options.block_bytes) * options.blocks * 1e-9;
-  auto read_gb = written_gb * options.reads_per_block;
-  result.write_gb_per_s = written_gb / written->seconds;
-  result.read_gb_per_s = read_gb / read->seconds;
-  result.write_cpu_s_per_gb = written->cpu_seconds / written_gb;
-  result.read_cpu_s_per_gb = read->cpu_seconds / read_gb;
-  result.scan_blocks_per_s = *scanned;
-  return result;
-}
 
 } // namespace
 
-core::result<bench_result> bench_store(const bench_options& options) {
+core::result<std::unique_ptr<store_bench>> store_bench::open(const bench_options& options) {
   if (auto sound = check(options); !sound) return sound.error();
   core::block_layout layout{
       .layers = 1, .block_tokens = 1, .token_bytes = static_cast<std::uint32_t>(options.block_bytes)};
@@ -208,14 +146,10 @@ core::result<bench_result> bench_store(const bench_options& options) {
                                 .model = bench_model(),
                                 .layout = layout,
                                 .queue_depth = options.in_flight,
+                                .threads = options.threads,
                                 .direct_io = options.direct_io});
   if (!store) return store.error();
-  // Blocks of an earlier run that did not end would be hits, and their writes would cost nothing.
-  if (auto gone = session{options, **store}.remove(); !gone) return gone.error();
-  auto result = run(options, **store);
-  auto gone = session{options, **store}.remove();
-  if (result && !gone) return gone.error();
-  return result;
+  return std::unique_ptr<store_bench>{std::make_unique<file_store_bench>(options, std::move(*store))};
 }
 
 } // namespace dualpath::storage

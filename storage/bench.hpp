@@ -1,13 +1,14 @@
 // How fast a file store is in a given directory: writes blocks of its own, reads them back in random order,
 // both with `in_flight` operations at a time, and removes them. The reads are verified like any others, so
-// the figures are those an engine gets. To set beside `fio --ioengine=io_uring --direct=1` with the same
-// block size and depth.
+// the figures are those an engine gets. Made of phases that can be repeated, so that another program may be
+// measured in between.
 #pragma once
 
 #include "core/result.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 
 namespace dualpath::storage {
@@ -16,23 +17,38 @@ struct bench_options {
   std::filesystem::path directory{};
   std::uint64_t block_bytes = 4ull << 20;
   std::uint32_t blocks = 256;
-  std::uint32_t reads_per_block = 2;
   unsigned in_flight = 16;
+  unsigned threads = 2; ///< of the store
   bool direct_io = true;
   std::uint64_t seed = 1; ///< order of the reads, and the bytes
 };
 
-struct bench_result {
-  double write_gb_per_s = 0; ///< 10^9 bytes of payload
-  double read_gb_per_s = 0;
-  double checksum_gb_per_s = 0;  ///< of one core
-  double write_cpu_s_per_gb = 0; ///< all threads of the process, kernel work for it included
-  double read_cpu_s_per_gb = 0;
-  double scan_blocks_per_s = 0;
-  std::string store; ///< what was measured, for people
+/// What one phase took. Of all threads of the process, kernel work for it included.
+struct bench_phase {
+  double gb_per_s = 0; ///< 10^9 bytes of payload
+  double cpu_s_per_gb = 0;
 };
 
-/// Blocks the caller. Errors: those of the store, and of the first operation that fails.
-core::result<bench_result> bench_store(const bench_options& options);
+/// Every call blocks. Errors: those of the store, and of the first operation that fails.
+class store_bench {
+public:
+  virtual ~store_bench() = default;
+  /// Errors: invalid_argument (options), those of open_file_store().
+  static core::result<std::unique_ptr<store_bench>> open(const bench_options& options);
+
+  /// Removes the blocks of a run before, and writes all.
+  virtual core::result<bench_phase> write() = 0;
+  /// Reads every block once, in an order that differs from call to call.
+  virtual core::result<bench_phase> read() = 0;
+  virtual core::result<void> remove() = 0;
+  /// Blocks listed a second.
+  virtual core::result<double> scan() = 0;
+  /// CPU seconds over all the buffers, which need not fit in the caches of a core.
+  virtual double checksum_cpu_s_per_gb() const = 0;
+  /// What is measured, for people.
+  virtual std::string describe() const = 0;
+  /// Whether the directory has direct I/O, if it was asked for.
+  virtual bool direct() const = 0;
+};
 
 } // namespace dualpath::storage

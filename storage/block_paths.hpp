@@ -23,6 +23,9 @@ namespace dualpath::storage {
 /// Zero-terminated; small enough to live in a coroutine.
 using path_text = std::array<char, 64>;
 
+/// The folders that the blocks of a model are spread over.
+inline constexpr std::uint64_t block_folders = 256 * 16;
+
 std::string model_folder(const core::model_fingerprint& model, const core::block_layout& layout);
 
 path_text block_path(const core::block_key& key);
