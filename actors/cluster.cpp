@@ -30,6 +30,8 @@ void add_counters(core::run_record& record, const node_devices& node) {
   record.blocks_written += c.blocks_written;
   record.blocks_missing += c.blocks_missing;
   record.blocks_corrupt += c.blocks_corrupt;
+  record.blocks_unreadable += c.blocks_unreadable;
+  record.blocks_unwritten += c.blocks_unwritten;
   record.engine_restarts += c.engine_restarts;
   record.store_full |= c.store_full;
 }

@@ -4,6 +4,7 @@
 #include "core/log.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace dualpath::actors {
 
@@ -12,6 +13,14 @@ namespace {
 using proto::outcome;
 
 constexpr std::uint64_t read_timer = 1, write_timer = 2;
+
+/// Why a block could not be had. One that fails to be read stays in the store: the disk may recover.
+void count_lost(core::node_counters& counters, core::errc code) {
+  auto& counter = code == core::errc::not_found ? counters.blocks_missing
+                  : code == core::errc::corrupt ? counters.blocks_corrupt
+                                                : counters.blocks_unreadable;
+  counter += 1;
+}
 
 } // namespace
 
@@ -92,7 +101,7 @@ void storage_nic_state::start_writes() {
     if (now < writes_resume) {
       writing.erase(job.ask.key);
       job.answer.deliver(
-          outcome::failure(core::errc::no_space, "the block store is full; serving without writes"));
+          outcome::failure(*pause, "the block store is full or failing; serving without writes"));
       continue;
     }
     write_bucket.take(store->payload_bytes(), now);
@@ -135,7 +144,7 @@ void storage_nic_state::read_completed(const operation& op, const outcome& statu
     read_rate.done(settings->layout.block_tokens, settings->clock->now());
   } else {
     job.good = std::min(job.good, op.block);
-    (status.code == core::errc::not_found ? counters->blocks_missing : counters->blocks_corrupt) += 1;
+    count_lost(*counters, status.code);
     core::log_event(core::log_level::warn, "block_lost",
                     {{"engine", job.ask.engine},
                      {"request", job.ask.request},
@@ -172,15 +181,34 @@ void storage_nic_state::write_completed(operation& op, const outcome& status) {
     counters->storage_written_bytes += store->payload_bytes();
     counters->blocks_written += 1;
     self->send(directory, proto::block_stored{op.write.ask.key, op.write.ask.parent, op.write.ask.depth});
-  } else if (status.code == core::errc::no_space) {
-    if (!counters->store_full.exchange(true))
-      core::log_event(core::log_level::warn, "serving_without_writes", {{"why", status.text}});
-    writes_resume = settings->clock->now() + settings->write_retry_interval;
+    // A write that was under way when another failed says nothing about now.
+    if (settings->clock->now() >= writes_resume && std::exchange(pause, std::nullopt))
+      core::log_event(core::log_level::warn, "writing_again");
   } else {
-    core::log_event(core::log_level::warn, "block_write_failed",
-                    {{"engine", op.write.ask.engine}, {"why", status.text}});
+    pause_writes(status);
   }
   op.write.answer.deliver(status);
+}
+
+/// A full disk and a failing one are treated alike: serving goes on without writes, and they are tried again.
+void storage_nic_state::pause_writes(const outcome& status) {
+  if (status.code == core::errc::no_space)
+    counters->store_full = true;
+  else
+    counters->blocks_unwritten += 1;
+  if (pause != status.code)
+    core::log_event(core::log_level::warn, "serving_without_writes", {{"why", status.text}});
+  pause = status.code;
+  writes_resume = settings->clock->now() + settings->write_retry_interval;
+}
+
+void storage_nic_state::watch_evictions() {
+  // Weakly: the store outlives the actors.
+  auto listener = caf::actor_cast<caf::weak_actor_ptr>(directory);
+  store->on_evicted([listener](const core::block_key& key) {
+    if (auto alive = caf::actor_cast<proto::directory_actor>(listener))
+      caf::anon_send(alive, proto::block_lost{key});
+  });
 }
 
 void storage_nic_state::drop_engine(core::engine_id engine) {
@@ -225,6 +253,7 @@ proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_poin
   for (auto& engine : node->engines) state.pools.emplace(engine->engine, engine->pool.bytes);
   state.directory = std::move(directory);
   state.leader = std::move(leader);
+  if (state.store) state.watch_evictions();
   return {
       [self](proto::read_blocks& ask) -> caf::result<proto::blocks_read> {
         auto answer = self->make_response_promise<proto::blocks_read>();

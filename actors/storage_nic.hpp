@@ -1,6 +1,7 @@
 // The storage NIC of a node: read and write queues in front of the block store, first in first out, paced
 // where a bandwidth is emulated. Reads tell how many leading blocks verified; whatever was bad or missing is
-// reported to the block directory and counted. A full store stops writes for a while, never reads.
+// reported to the block directory and counted, as is what the store gives up to stay within its capacity. A
+// store that is full or failing stops writes for a while, never reads, and is tried again.
 #pragma once
 
 #include "actors/devices.hpp"
@@ -11,6 +12,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace dualpath::actors {
@@ -62,7 +64,8 @@ struct storage_nic_state {
   std::uint64_t next_id = 1;
   std::uint32_t reads_in_flight = 0, writes_in_flight = 0;
   bool read_timer_set = false, write_timer_set = false;
-  core::instant writes_resume{0}; ///< after a full store
+  core::instant writes_resume{0};  ///< after a full store, or one that failed
+  std::optional<core::errc> pause; ///< why; none once a write has succeeded again
 
   void enqueue_read(read_job job);
   void start_reads();
@@ -73,6 +76,8 @@ struct storage_nic_state {
   void completed(const proto::operation_done& done);
   void read_completed(const operation& op, const proto::outcome& status);
   void write_completed(operation& op, const proto::outcome& status);
+  void pause_writes(const proto::outcome& status);
+  void watch_evictions();
   void finish_read(std::uint64_t job_id);
   void report_progress();
   void drop_engine(core::engine_id engine);

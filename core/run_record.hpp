@@ -45,6 +45,7 @@ struct run_record {
   std::uint64_t rounds_planned = 0; ///< of the whole trace; more than `rounds` where the run was interrupted
   std::vector<node_record> nodes;
   std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
+  std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0; ///< I/O errors of the store
   std::uint32_t engine_restarts = 0;
   bool store_full = false;
   std::uint64_t alpha_tokens = 0, beta_tokens = 0; ///< scheduler thresholds in force (spec §7)

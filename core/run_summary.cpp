@@ -123,6 +123,8 @@ run_summary summarise(const run_record& record) {
   s.blocks_written = record.blocks_written;
   s.blocks_missing = record.blocks_missing;
   s.blocks_corrupt = record.blocks_corrupt;
+  s.blocks_unreadable = record.blocks_unreadable;
+  s.blocks_unwritten = record.blocks_unwritten;
   s.engine_restarts = record.engine_restarts;
   s.store_full = record.store_full;
   s.alpha_tokens = record.alpha_tokens;

@@ -57,6 +57,10 @@ public:
   /// Visits every stored block of this store's model and layout, parents in any order. Blocks the caller.
   virtual core::result<void> scan(const std::function<void(const block_name&)>& visit) = 0;
 
+  /// Has `tell` called, from any thread, with every block the store gives up by itself to make room; it must
+  /// neither block nor call the store. One listener: the latest.
+  virtual void on_evicted(std::function<void(const core::block_key&)> /*tell*/) {}
+
   virtual store_counters counters() const = 0;
   /// What the store is and found when it opened, in one line for a log.
   virtual std::string describe() const { return {}; }

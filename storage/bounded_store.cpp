@@ -3,7 +3,9 @@
 #include "storage/block_directory.hpp"
 
 #include <deque>
+#include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -46,6 +48,10 @@ public:
   void read(const core::block_key& key, std::span<std::byte> payload, done on_done) override;
   void write(const block_name& name, std::span<const std::byte> payload, done on_done) override;
   void remove(const core::block_key& key, done on_done) override;
+  void on_evicted(std::function<void(const core::block_key&)> tell) override {
+    std::lock_guard lock{mutex_};
+    tell_evicted_ = std::move(tell);
+  }
 
 private:
   struct waiting_write {
@@ -56,10 +62,13 @@ private:
 
   // Under the lock.
   bool make_room(std::size_t blocks);
+  void evict(const core::block_key& key);
+  std::size_t occupied() const { return directory_.size() + new_blocks_; }
   bool admit(const block_name& name);
   void hold(const block_name& name);
   void release(const block_name& name);
 
+  void removed(const core::block_key& key);
   void start_waiting();
   void start(waiting_write what, bool is_new);
 
@@ -69,18 +78,35 @@ private:
   std::size_t new_blocks_ = 0; ///< being written
   std::size_t active_ = 0;     ///< reads and writes in flight
   std::deque<waiting_write> waiting_;
+  std::multiset<core::block_key> removing_; ///< removals in flight: still on the medium
+  std::function<void(const core::block_key&)> tell_evicted_;
   bool closing_ = false;
   std::unique_ptr<block_store> owned_;
   block_store& inner_; ///< stays valid for completions while owned_ is closing
 };
 
+void bounded_store::evict(const core::block_key& key) {
+  directory_.erase(key);
+  removing_.insert(key);
+  if (tell_evicted_) tell_evicted_(key);
+  // One that cannot be removed is found by the next opening.
+  inner_.remove(key, [this, key](core::result<void>) { removed(key); });
+}
+
+void bounded_store::removed(const core::block_key& key) {
+  {
+    std::lock_guard lock{mutex_};
+    removing_.erase(removing_.find(key));
+  }
+  start_waiting();
+}
+
 /// Gives up blocks until `blocks` more fit; false when what is left is in use.
 bool bounded_store::make_room(std::size_t blocks) {
-  while (directory_.size() + new_blocks_ + blocks > capacity_blocks_) {
+  while (occupied() + blocks > capacity_blocks_) {
     auto victim = directory_.eviction_candidate();
     if (!victim) return false;
-    directory_.erase(*victim);
-    inner_.remove(*victim, [](core::result<void>) {}); // one that stays is found by the next opening
+    evict(*victim);
   }
   return true;
 }
@@ -97,14 +123,21 @@ void bounded_store::release(const block_name& name) {
 
 /// Makes room for a block and holds it; false when it has to wait.
 bool bounded_store::admit(const block_name& name) {
+  // Its removal could overtake the write.
+  if (removing_.contains(name.key)) return false;
   hold(name);
-  if (directory_.contains(name.key) || make_room(1)) return true;
+  if (directory_.contains(name.key)) return true;
+  auto room = make_room(1);
+  if (!room && active_ == 0) {
+    // Nothing in flight will ever release a block: the store is so small that the parent itself has to go.
+    release(name);
+    make_room(1);
+    hold(name);
+    room = true;
+  }
+  if (room && occupied() + removing_.size() < capacity_blocks_) return true;
   release(name);
-  if (active_ > 0) return false;
-  // Nothing in flight will ever release a block: the store is so small that the parent itself has to go.
-  make_room(1);
-  hold(name);
-  return true;
+  return false;
 }
 
 void bounded_store::read(const core::block_key& key, std::span<std::byte> payload, done on_done) {
@@ -145,9 +178,12 @@ void bounded_store::remove(const core::block_key& key, done on_done) {
   {
     std::lock_guard lock{mutex_};
     directory_.erase(key);
+    removing_.insert(key);
   }
-  inner_.remove(key, std::move(on_done));
-  start_waiting();
+  inner_.remove(key, [this, key, on_done = std::move(on_done)](core::result<void> outcome) {
+    on_done(std::move(outcome));
+    removed(key);
+  });
 }
 
 void bounded_store::start_waiting() {

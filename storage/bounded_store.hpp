@@ -1,7 +1,7 @@
 // Keeps a block store within a capacity: before a write it gives up the least recently used blocks that no
 // stored block continues, so that what is left are prefixes without gaps. A block that is being read is never
-// taken; a write that finds every block in use waits for one to be released. Removals run beside the write
-// they make room for, so the store may exceed its capacity for a moment by what is in flight.
+// taken; a write that finds every block in use waits for one to be released, and for the removals that make
+// room for it. So the blocks of this store never take more than the capacity.
 //
 // Other processes may share the blocks: theirs are counted from the next opening on, and losing one is a
 // miss. Threading, completions and errors as storage/block_store.hpp.

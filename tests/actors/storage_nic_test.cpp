@@ -1,7 +1,9 @@
 #include "actors/storage_nic.hpp"
 
 #include "actor_world.hpp"
+#include "storage/bounded_store.hpp"
 #include "storage/sim_store.hpp"
+#include "tests/support/faulty_store.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -19,7 +21,8 @@ constexpr std::uint32_t slots = 16;
 
 /// A storage NIC with two engines over a simulated store; the test plays engines, directory and leader.
 struct nic_world : actor_world {
-  explicit nic_world(std::uint32_t depth = 16, storage::sim_faults faults = {}) {
+  explicit nic_world(std::uint32_t depth = 16, storage::sim_faults faults = {},
+                     std::uint64_t capacity_blocks = 0) {
     settings->storage_depth = depth;
     storage::sim_store_options options;
     options.payload_bytes = settings->layout.full_block_bytes();
@@ -28,7 +31,12 @@ struct nic_world : actor_world {
     options.faults = faults;
     auto opened = storage::open_sim_store(std::move(options));
     REQUIRE(opened);
-    node->store = std::move(*opened);
+    if (capacity_blocks != 0) {
+      opened = storage::bound_store(std::move(*opened), 1, capacity_blocks);
+      REQUIRE(opened);
+    }
+    disk = std::make_shared<dualpath::testing::faulty_store>(std::move(*opened));
+    node->store = disk;
     for (std::uint32_t engine : {0, 1}) {
       auto devices = std::make_shared<engine_devices>();
       devices->engine = core::engine_id{engine};
@@ -75,6 +83,7 @@ struct nic_world : actor_world {
   std::unique_ptr<std::byte, void (*)(void*)> memory{
       static_cast<std::byte*>(std::aligned_alloc(4096, 2 * slots * 4096)), std::free};
   std::shared_ptr<node_devices> node = std::make_shared<node_devices>();
+  std::shared_ptr<dualpath::testing::faulty_store> disk; ///< the node's store
   peer directory{system}, leader{system};
   std::array<peer, 2> engines{peer{system}, peer{system}};
   core::block_key parent;
@@ -148,6 +157,73 @@ TEST_CASE("a full store stops writes for a while, never reads, and is tried agai
   w.advance(2 * latency);
   CHECK(w.engines[0].next<proto::outcome>()->ok);
   CHECK(w.directory.next<proto::block_stored>()->key == w.keys[3]);
+}
+
+TEST_CASE("a disk that fails to write is left alone for a while, read meanwhile, and comes back",
+          "[storage_nic]") {
+  nic_world w;
+  w.write(0);
+  w.advance(2 * latency);
+  CHECK(w.engines[0].next<proto::outcome>()->ok);
+  w.disk->writes_fail = true;
+  w.write(1);
+  CHECK(w.engines[0].next<proto::outcome>()->code == core::errc::io);
+  CHECK(w.node->counters->blocks_unwritten == 1);
+  CHECK_FALSE(w.node->counters->store_full);
+  for (std::uint32_t block : {2, 3, 4}) w.write(block);
+  for (int i = 0; i < 3; ++i) CHECK(w.engines[0].next<proto::outcome>()->code == core::errc::io);
+  CHECK(w.disk->writes_failed == 1); // the others never reached it
+  w.read({0});
+  w.advance(2 * latency);
+  CHECK(w.engines[0].next<proto::blocks_read>()->good_blocks == 1);
+  // Tried again after the interval, and left alone again.
+  w.advance(w.settings->write_retry_interval);
+  for (std::uint32_t block : {1, 2}) w.write(block);
+  CHECK(w.disk->writes_failed == 2);
+  CHECK(w.engines[0].drop_all<proto::outcome>() == 2);
+  CHECK(w.directory.drop_all<proto::block_stored>() == 1);
+  // The disk recovers.
+  w.disk->writes_fail = false;
+  w.advance(w.settings->write_retry_interval);
+  for (std::uint32_t block : {1, 2, 3}) w.write(block);
+  w.advance(2 * latency);
+  for (int i = 0; i < 3; ++i) CHECK(w.engines[0].next<proto::outcome>()->ok);
+  CHECK(w.directory.drop_all<proto::block_stored>() == 3);
+  CHECK(w.node->counters->blocks_unwritten == 2);
+}
+
+TEST_CASE("a block that fails to be read is a miss, counted, and still stored when the disk recovers",
+          "[storage_nic]") {
+  nic_world w;
+  for (std::uint32_t block : {0, 1}) w.write(block);
+  w.advance(4 * latency);
+  w.disk->reads_fail = true;
+  w.read({0, 1});
+  w.advance(2 * latency);
+  CHECK(w.engines[0].next<proto::blocks_read>()->good_blocks == 0);
+  CHECK(w.node->counters->blocks_unreadable == w.disk->reads_failed);
+  CHECK(w.disk->reads_failed >= 1);
+  CHECK(w.node->counters->blocks_corrupt + w.node->counters->blocks_missing == 0);
+  CHECK(w.directory.next<proto::block_lost>());
+  w.disk->reads_fail = false;
+  w.read({0, 1});
+  w.advance(2 * latency);
+  CHECK(w.engines[0].next<proto::blocks_read>()->good_blocks == 2);
+}
+
+TEST_CASE("what a store gives up to stay within its capacity leaves the directory", "[storage_nic]") {
+  nic_world w{16, {}, 2};
+  for (std::uint32_t block : {0, 1}) w.write(block);
+  w.advance(4 * latency);
+  CHECK(w.directory.drop_all<proto::block_stored>() == 2);
+  CHECK_FALSE(w.directory.next<proto::block_lost>());
+  w.write(2);
+  w.advance(4 * latency);
+  auto lost = w.directory.next<proto::block_lost>();
+  REQUIRE(lost);
+  CHECK(lost->key == w.keys[0]);
+  CHECK(w.directory.next<proto::block_stored>()->key == w.keys[2]);
+  CHECK_FALSE(w.directory.next<proto::block_lost>());
 }
 
 TEST_CASE("an engine is idle only when no read and no write of its memory is under way", "[storage_nic]") {

@@ -21,11 +21,19 @@ struct bounded {
   std::unique_ptr<block_store> store;
   buffer data = content(1, payload_bytes);
 
-  explicit bounded(std::uint64_t capacity_blocks) { reopen(capacity_blocks); }
+  std::uint64_t medium_blocks; ///< what the medium holds: exactly the first capacity
+
+  explicit bounded(std::uint64_t capacity_blocks) : medium_blocks{capacity_blocks} {
+    reopen(capacity_blocks);
+  }
   void reopen(std::uint64_t capacity_blocks) {
     store.reset();
-    auto inner = open_sim_store(
-        {.payload_bytes = payload_bytes, .clock = &clock, .shelf = shelf, .timing = {.latency = 1ms}});
+    auto inner = open_sim_store({.payload_bytes = payload_bytes,
+                                 .clock = &clock,
+                                 .shelf = shelf,
+                                 .timing = {.latency = 1ms},
+                                 // Beyond its capacity the medium itself has no space.
+                                 .faults = {.capacity_bytes = medium_blocks * payload_bytes}});
     REQUIRE(inner);
     auto opened = bound_store(std::move(*inner), payload_bytes, capacity_blocks * payload_bytes);
     REQUIRE(opened);
@@ -45,6 +53,13 @@ struct bounded {
   }
 };
 
+std::string remove_now(bounded& full, const core::block_key& key) {
+  outcomes all;
+  full.store->remove(key, all.at(0));
+  full.clock.advance(3ms);
+  return all.code(0);
+}
+
 TEST_CASE("a full store gives up the least recently used leaf") {
   bounded full{4};
   auto first = chain(1, 2), second = chain(2, 2);
@@ -61,6 +76,33 @@ TEST_CASE("a chain that grows in a full store never loses its own tail") {
   auto grows = chain(2, 10);
   for (auto& name : grows) REQUIRE(full.write(name) == "ok");
   CHECK(scan(*full.store) == sorted(grows));
+}
+
+TEST_CASE("every block given up is told, and no other") {
+  bounded full{3};
+  std::vector<core::block_key> told;
+  full.store->on_evicted([&](const core::block_key& key) { told.push_back(key); });
+  auto first = chain(1, 3), second = chain(2, 2);
+  for (auto& name : first) REQUIRE(full.write(name) == "ok");
+  CHECK(told.empty());
+  for (auto& name : second) REQUIRE(full.write(name) == "ok");
+  CHECK(told == std::vector{first[2].key, first[1].key});
+  CHECK(remove_now(full, second[1].key) == "ok");
+  CHECK(told.size() == 2);
+}
+
+TEST_CASE("a block given up and written again at once is stored") {
+  bounded full{1};
+  auto one = chain(1, 1).front(), other = chain(2, 1).front();
+  REQUIRE(full.write(one) == "ok");
+  outcomes all;
+  full.store->write(other, full.data.span(), all.at(0));
+  full.store->write(one, full.data.span(), all.at(1));
+  full.clock.advance(10ms);
+  CHECK(all.code(0) == "ok");
+  CHECK(all.code(1) == "ok");
+  CHECK(scan(*full.store) == std::vector{one});
+  CHECK(full.read(one.key) == "ok");
 }
 
 TEST_CASE("a store smaller than a chain goes on") {

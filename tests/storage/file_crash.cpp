@@ -5,6 +5,7 @@
 #include "storage/block_paths.hpp"
 #include "storage/file_store.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 
@@ -54,7 +55,7 @@ TEST_CASE(
   std::mt19937_64 random{random_seed};
   temp_folder folder;
   std::size_t stored_at_least = 0;
-  for (std::uint32_t round = 0; round < 6; ++round) {
+  for (std::uint32_t round = 0; round < 12; ++round) {
     int ends[2];
     REQUIRE(pipe(ends) == 0);
     auto child = fork();
@@ -65,6 +66,10 @@ TEST_CASE(
     for (std::size_t i = 0; i < writes; ++i) {
       char byte;
       REQUIRE(::read(ends[0], &byte, 1) == 1);
+    }
+    // Seven other writes are under way; the child may die in any step of any of them.
+    auto moment = std::chrono::steady_clock::now() + std::chrono::microseconds{random() % 3000};
+    while (std::chrono::steady_clock::now() < moment) {
     }
     REQUIRE(kill(child, SIGKILL) == 0);
     REQUIRE(waitpid(child, nullptr, 0) == child);

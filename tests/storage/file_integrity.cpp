@@ -8,6 +8,7 @@
 #include "storage/file_store.hpp"
 
 #include <fstream>
+#include <map>
 #include <set>
 
 namespace dualpath::storage::testing {
@@ -227,6 +228,25 @@ TEST_CASE("folders that are tidied away under an open store are made again") {
   CHECK(write(*store, names[1], content(1, payload_bytes)) == "ok");
   CHECK(read(*store, names[1].key, back) == "ok");
   CHECK(back == content(1, payload_bytes));
+}
+
+TEST_CASE("however many blocks there are, no folder has many more than its share") {
+  auto random_seed = seed();
+  INFO("DUALPATH_SEED=" << random_seed);
+  std::mt19937_64 random{random_seed};
+  constexpr std::size_t blocks = 400'000;
+  std::map<std::string, std::size_t> files;
+  for (std::size_t i = 0; i < blocks; ++i) {
+    core::block_key key; // keys are digests: any bytes are as likely as any others
+    for (auto& byte : key.bytes) byte = static_cast<std::uint8_t>(random());
+    ++files[shard_path(key, 2).data()];
+  }
+  CHECK(files.size() == block_folders);
+  auto fullest =
+      std::max_element(files.begin(), files.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  CHECK(fullest->second <= 2 * blocks / block_folders);
+  // A share of ten million blocks is what file systems without hashed folders still handle well.
+  CHECK(10'000'000 / block_folders < 2500);
 }
 
 TEST_CASE("blocks are spread over folders two levels deep") {

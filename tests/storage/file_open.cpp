@@ -5,10 +5,12 @@
 #include "storage/file_store.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <optional>
 
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 namespace dualpath::storage::testing {
@@ -115,6 +117,49 @@ TEST_CASE("a write that cannot be finished is an i/o error, leaves nothing behin
   CHECK(read(**store, names[0].key, back) == "ok");
   CHECK(back == written);
   CHECK((*store)->counters().io_errors == 2);
+}
+
+/// The kernel refuses to let this process's files grow beyond a size while one of these lives.
+class file_size_limit {
+public:
+  explicit file_size_limit(std::uint64_t bytes) : handler_{std::signal(SIGXFSZ, SIG_IGN)} {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    auto limited = before_;
+    limited.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limited);
+  }
+  file_size_limit(const file_size_limit&) = delete;
+  ~file_size_limit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST_CASE("writes that the kernel breaks off fail one by one, leave nothing behind, and succeed afterwards") {
+  temp_folder folder;
+  auto store = open(folder.path());
+  REQUIRE(store);
+  auto names = chain(1, 20);
+  auto written = content(1, payload_bytes);
+  REQUIRE(write(**store, names[0], written) == "ok");
+  auto before = files_under(folder.path());
+  buffer back{payload_bytes};
+  {
+    file_size_limit half{payload_bytes / 2};
+    outcomes all;
+    for (std::size_t i = 1; i < names.size(); ++i) (*store)->write(names[i], written.span(), all.at(i));
+    all.wait(names.size() - 1);
+    for (std::size_t i = 1; i < names.size(); ++i) CHECK(all.code(i) == "i/o error");
+    CHECK(files_under(folder.path()) == before);
+    CHECK(read(**store, names[0].key, back) == "ok");
+  }
+  CHECK((*store)->counters().io_errors == names.size() - 1);
+  for (auto& name : names) REQUIRE(write(**store, name, written) == "ok");
+  CHECK(scan(**store).size() == names.size());
 }
 
 TEST_CASE("a directory this user cannot write to is refused by name") {
