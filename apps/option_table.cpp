@@ -244,6 +244,10 @@ const option_row table[] = {
        o.store = v[0];
        return core::result<void>{};
      }},
+    {"store-capacity", device_group, kind::text, "SIZE", "0",
+     "Space for this model's blocks in the store, as in 200GiB, kept by giving up the least recently used "
+     "ends of prefixes; 0: no limit",
+     [](run_options& o, const values& v) { return set_to(core::parse_bytes(v[0]), o.store_capacity_bytes); }},
     {"block-tokens", device_group, kind::integer, "N", "64", "Tokens of a block",
      [](run_options& o, const values& v) { return set_whole(v[0], 1u, 4096u, o.block_tokens); }},
     {"snic-bandwidth", device_group, kind::text, "RATE", "0",

@@ -77,7 +77,8 @@ struct run_options {
   std::uint32_t compute_threads = 0; ///< per engine; 0: chosen from the cores at hand
   float temperature = 0;
 
-  std::string store; ///< directory; "": a temporary one, removed at the end
+  std::string store;                      ///< directory; "": a temporary one, removed at the end
+  std::uint64_t store_capacity_bytes = 0; ///< of this model's blocks, all nodes together; 0: no limit
   std::uint32_t block_tokens = 64;
   double snic_bandwidth = 0;     ///< bytes/s a node; 0: unlimited
   double cnic_bandwidth = 0;     ///< bytes/s a GPU; 0: unlimited

@@ -30,10 +30,16 @@ std::shared_ptr<const std::vector<storage::block_name>> scan_store(storage::bloc
   return names;
 }
 
-core::result<double> read_rate(const run_options& options, storage::block_store* store) {
+core::result<double> read_rate(const run_options& options, const storage::store_spec& spec,
+                               const kernels::compute_device& device, storage::block_store* store) {
   if (!store) return 0.0;
   if (options.snic_bandwidth > 0) return options.snic_bandwidth;
-  return measure_read_rate(*store);
+  auto external = options.policy != core::policy::oracle;
+  if (!external || options.store_capacity_bytes == 0) return measure_read_rate(*store);
+  // Through a store of its own: blocks written to measure must not push out those that were kept.
+  auto unbounded = storage::open_store(spec, {fingerprint_of(device), device.layout()});
+  if (!unbounded) return unbounded.error();
+  return measure_read_rate(**unbounded);
 }
 
 struct calibrated_settings {
@@ -42,12 +48,13 @@ struct calibrated_settings {
 };
 
 core::result<calibrated_settings> make_settings(const run_options& options, core::clock& clock,
-                                                kernels::compute_device& device, storage::block_store* store,
+                                                kernels::compute_device& device,
+                                                const storage::store_spec& spec, storage::block_store* store,
                                                 const core::attention_cost_model& prefill,
                                                 const core::trace_stats& trace) {
   auto settings = base_settings(options, clock, device);
   settings->cost_model = prefill;
-  auto rate = read_rate(options, store);
+  auto rate = read_rate(options, spec, device, store);
   // A full store cannot be measured; without a rate, alpha is 0 and only an empty read queue is a short one.
   if (!rate && rate.error().code != core::errc::no_space) return rate.error();
   settings->thresholds = derive_thresholds(prefill, rate ? *rate : 0, settings->layout, trace);
@@ -136,7 +143,7 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   auto nodes = nodes_here(options, session, inputs.compute, clock, *sizes, where->spec);
   if (!nodes) return nodes.error();
   auto* store = nodes->front()->store.get();
-  auto calibrated = make_settings(options, clock, **probe, store, inputs.prefill, stats);
+  auto calibrated = make_settings(options, clock, **probe, where->spec(), store, inputs.prefill, stats);
   if (!calibrated) return calibrated.error();
   auto faults = core::fault_plan::parse(options.inject);
   if (!faults) return faults.error();
@@ -168,6 +175,10 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
                                + " planned faults never happened: the run was too short");
   if (record->store_full)
     record->warnings.push_back("the block store was full: served without writing every block");
+  if (record->blocks_unreadable + record->blocks_unwritten > 0)
+    record->warnings.push_back("the block store failed: " + std::to_string(record->blocks_unreadable)
+                               + " blocks could not be read and were computed again, "
+                               + std::to_string(record->blocks_unwritten) + " could not be written");
   return record;
 }
 

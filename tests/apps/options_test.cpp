@@ -56,6 +56,7 @@ TEST_CASE("defaults are complete and valid") {
   CHECK(o->model == "tiny");
   CHECK(o->pattern_shape.name == "qwen2.5-32b");
   CHECK(o->block_tokens == 64);
+  CHECK(o->store_capacity_bytes == 0);
   CHECK(o->quota == std::chrono::milliseconds{300});
   CHECK(o->snic_bandwidth == 0);
   CHECK(o->pe_buffer_bytes == 0);
@@ -81,6 +82,7 @@ TEST_CASE("values are read with their units") {
   CHECK(with("cluster", "2P4D")->cluster == cluster_size{2, 4});
   CHECK(with("snic-bandwidth", "200MB/s")->snic_bandwidth == 200e6);
   CHECK(with("pe-buffer", "4GiB")->pe_buffer_bytes == std::uint64_t{4} << 30);
+  CHECK(with("store-capacity", "200GiB")->store_capacity_bytes == std::uint64_t{200} << 30);
   CHECK(with("pe-buffer", "auto")->pe_buffer_bytes == 0);
   CHECK(with("compute", "pattern:2TFLOPS")->compute.pattern_flops == 2e12);
   CHECK(with("pattern-shape", "16x4096")->pattern_shape.layers == 16);

@@ -89,6 +89,10 @@ void add_judgements(std::map<std::string, check>& checks) {
     CHECK(in.summary().storage_nic_max_over_avg <= in.real());
   };
   checks["store_full"] = [](auto& in) { CHECK(in.summary().store_full == in.yes()); };
+  checks["store_bytes_at_most"] = [](auto& in) {
+    CHECK(in.outcome.store_bytes_after > 0);
+    CHECK(in.outcome.store_bytes_after <= in.whole());
+  };
   checks["warning"] = [](auto& in) {
     std::string all;
     for (auto& warning : in.summary().warnings) all += warning + "\n";

@@ -118,7 +118,9 @@ run_outcome execute(const run_spec& run, const scenario_store& store) {
     outcome.faults_planned = plan->describe().size();
   outcome.blocks_before = store.block_files().size();
   auto record = apps::run_once(*options, inputs, {});
-  outcome.blocks_after = store.block_files().size();
+  auto files = store.block_files();
+  outcome.blocks_after = files.size();
+  for (auto& file : files) outcome.store_bytes_after += std::filesystem::file_size(file);
   if (!record) {
     outcome.failure = record.error();
     return outcome;

@@ -20,6 +20,7 @@ struct run_outcome {
   std::uint64_t rounds_expected = 0, tokens_expected = 0; ///< of the trace as replayed
   std::uint64_t faults_planned = 0;
   std::size_t blocks_before = 0, blocks_after = 0; ///< files in the store
+  std::uint64_t store_bytes_after = 0;             ///< of those files
   std::vector<damaged_file> damaged;
 };
 
