@@ -4,6 +4,7 @@
 #include "apps/cmd_bench_lanes.hpp"
 #include "apps/cmd_bench_net.hpp"
 #include "apps/cmd_bench_scheduler.hpp"
+#include "apps/cmd_bench_processes.hpp"
 #include "apps/cmd_bench_store.hpp"
 #include "apps/command.hpp"
 #include "kernels/cpu/bench.hpp"
@@ -67,6 +68,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_compute(*command, exit_code);
   add_bench_store(*command, exit_code);
   add_bench_net(*command, exit_code);
+  add_bench_processes(*command, exit_code);
   add_bench_copy(*command, exit_code);
   add_bench_lanes(*command, exit_code);
   add_bench_scheduler(*command, exit_code);
