@@ -42,6 +42,8 @@ void add_report(core::run_record& record, const proto::node_report& r) {
   record.blocks_written += r.blocks_written;
   record.blocks_missing += r.blocks_missing;
   record.blocks_corrupt += r.blocks_corrupt;
+  record.blocks_unreadable += r.blocks_unreadable;
+  record.blocks_unwritten += r.blocks_unwritten;
   record.engine_restarts += r.engine_restarts;
   record.store_full |= r.store_full;
 }

@@ -42,6 +42,8 @@ proto::node_report count(const proto::run_order& order, const node_devices& node
   report.blocks_written = c.blocks_written;
   report.blocks_missing = c.blocks_missing;
   report.blocks_corrupt = c.blocks_corrupt;
+  report.blocks_unreadable = c.blocks_unreadable;
+  report.blocks_unwritten = c.blocks_unwritten;
   report.engine_restarts = c.engine_restarts;
   report.store_full = c.store_full;
   return report;

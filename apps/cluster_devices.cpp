@@ -52,8 +52,10 @@ core::result<std::shared_ptr<storage::block_store>> open_node_store(const run_op
                                                                     const kernels::compute_device& device) {
   if (options.policy == core::policy::recompute) return std::shared_ptr<storage::block_store>{};
   auto layout = device.layout();
+  storage::store_request request{fingerprint_of(device), layout};
+  request.capacity_bytes = options.store_capacity_bytes;
   auto opened = shelf ? storage::open_sim_store({layout.full_block_bytes(), nullptr, std::move(shelf)})
-                      : storage::open_store(spec, {fingerprint_of(device), layout});
+                      : storage::open_store(spec, request);
   if (!opened) return opened.error();
   return std::shared_ptr<storage::block_store>{std::move(*opened)};
 }
@@ -113,9 +115,12 @@ make_node(const run_options& options, const compute_source& source, core::clock&
   auto node = std::make_shared<actors::node_devices>();
   node->node = place.node;
   node->role = place.role;
-  auto opened = open_node_store(options, store, std::move(shelf), **probe);
-  if (!opened) return opened.error();
-  node->store = std::move(*opened);
+  node->store = place.store;
+  if (!node->store) {
+    auto opened = open_node_store(options, store, std::move(shelf), **probe);
+    if (!opened) return opened.error();
+    node->store = std::move(*opened);
+  }
   for (std::uint32_t g = 0; g < options.gpus_per_node; ++g) {
     core::engine_id id{place.first_engine.value + g};
     auto engine = make_engine(options, source, clock, sizes, id, *node);
@@ -133,7 +138,10 @@ core::result<node_list> make_nodes(const run_options& options, const compute_sou
   node_list nodes;
   for (std::uint32_t n = 0; n < options.cluster.prefill_nodes + options.cluster.decode_nodes; ++n) {
     auto role = n < options.cluster.prefill_nodes ? core::engine_role::prefill : core::engine_role::decode;
-    node_place place{core::node_id{n}, role, core::engine_id{n * options.gpus_per_node}};
+    node_place place{core::node_id{n}, role, core::engine_id{n * options.gpus_per_node}, {}};
+    // Nodes that keep to one capacity share the store itself, so that what any of them reads or writes counts
+    // for what is given up.
+    if (n > 0 && !shelf && options.store_capacity_bytes != 0) place.store = nodes.front()->store;
     auto node = make_node(options, source, clock, sizes, store, shelf, place);
     if (!node) return node.error();
     nodes.push_back(std::move(*node));

@@ -36,6 +36,7 @@ struct node_place {
   core::node_id node;
   core::engine_role role = core::engine_role::prefill;
   core::engine_id first_engine;
+  std::shared_ptr<storage::block_store> store; ///< to be shared; none: one of its own
 };
 
 /// The devices of one node. `store` is used by policies that store anything outside this process; `shelf`

@@ -105,7 +105,7 @@ core::result<actors::node_run> node_factory::make(const proto::run_order& order)
   auto sizes = sizes_for(*options, **probe, shape);
   if (!sizes) return sizes.error();
   auto node = make_node(*options, *source_, context->clock, *sizes, *spec, nullptr,
-                        {order.node, order.role, order.first_engine});
+                        {order.node, order.role, order.first_engine, {}});
   if (!node) return node.error();
   actors::node_run made;
   made.settings = base_settings(*options, context->clock, **probe);
