@@ -1,19 +1,17 @@
 #include "net/bench.hpp"
 
+#include "net/bench_fabric.hpp"
 #include "net/bench_raw.hpp"
-#include "net/ucx_fabric.hpp"
 
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
-#include <optional>
 
 namespace dualpath::net {
 namespace {
 
 constexpr std::uint64_t region_bytes = 64ULL << 20;
+constexpr std::uint64_t warm_up_transfers = 16;
 
 double cpu_seconds() {
   rusage usage{};
@@ -24,128 +22,76 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Two connected fabrics; transfers go from the first to the second.
-class fabric_pair {
-public:
-  core::result<void> open(const std::string& transports) {
-    for (std::uint32_t side = 0; side < 2; ++side) {
-      ucx_fabric_options options;
-      options.clock = &clock_;
-      options.self.engine = core::engine_id{side};
-      options.transports = transports;
-      auto opened = open_ucx_fabric(std::move(options));
-      if (!opened) return opened.error();
-      fabrics_[side] = std::move(*opened);
-      auto memory = fabrics_[side]->allocate(region_bytes);
-      if (!memory) return memory.error();
-      memory_[side] = *memory;
-    }
-    std::optional<core::result<peer_id>> peer;
-    fabrics_[0]->connect(fabrics_[1]->address(), soon(), [&](core::result<peer_id> connected) {
-      std::lock_guard lock{mutex_};
-      peer = std::move(connected);
-      changed_.notify_one();
-    });
-    std::unique_lock lock{mutex_};
-    changed_.wait(lock, [&] { return peer.has_value(); });
-    if (!*peer) return peer->error();
-    peer_ = **peer;
-    auto exported = fabrics_[1]->export_region(memory_[1].id);
-    if (!exported) return exported.error();
-    auto imported = fabrics_[0]->import_region(peer_, *exported);
-    if (!imported) return imported.error();
-    remote_ = *imported;
-    return {};
+template <class Pair>
+core::result<bench_figures> run_once(Pair& pair, const bench_row& row, std::uint64_t transfers,
+                                     std::uint32_t in_flight) {
+  if (auto warm = pair.run(row, warm_up_transfers, in_flight); !warm) return warm.error();
+  auto cpu = cpu_seconds();
+  auto seconds = pair.run(row, transfers, in_flight);
+  if (!seconds) return seconds.error();
+  auto moved = (row.both_ways ? 2 : 1) * transfers;
+  auto gigabytes = static_cast<double>(row.transfer_bytes() * moved) * 1e-9;
+  return bench_figures{gigabytes / *seconds, *seconds * 1e6 / static_cast<double>(moved),
+                       (cpu_seconds() - cpu) / gigabytes};
+}
+
+template <class Runs, class Value>
+double median(const Runs& runs, Value value) {
+  std::vector<double> values;
+  for (auto& run : runs) values.push_back(value(run));
+  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+bench_figures median_of(const std::vector<bench_figures>& runs) {
+  return {median(runs, [](auto& run) { return run.gb_per_s; }),
+          median(runs, [](auto& run) { return run.us_per_transfer; }),
+          median(runs, [](auto& run) { return run.cpu_s_per_gb; })};
+}
+
+core::result<void> measure(bench_row& row, fabric_pair& fabric, raw_pair& raw, const bench_options& options) {
+  auto transfers = std::clamp<std::uint64_t>(options.bytes_per_run / row.transfer_bytes(), 16,
+                                             std::max(16u, options.transfers_max));
+  std::vector<bench_figures> of_fabric, of_raw;
+  std::vector<double> ratios;
+  for (std::uint32_t i = 0; i < std::max(1u, options.runs); ++i) {
+    auto ours = run_once(fabric, row, transfers, options.in_flight);
+    if (!ours) return ours.error();
+    auto theirs = run_once(raw, row, transfers, options.in_flight);
+    if (!theirs) return theirs.error();
+    of_fabric.push_back(*ours);
+    of_raw.push_back(*theirs);
+    ratios.push_back(ours->gb_per_s / theirs->gb_per_s);
   }
+  row.fabric = median_of(of_fabric);
+  row.raw = median_of(of_raw);
+  row.ratio = median(ratios, [](double ratio) { return ratio; });
+  return {};
+}
 
-  core::result<double> run(const bench_row& row, std::uint64_t transfers, std::uint32_t in_flight) {
-    finished_ = 0;
-    failure_.reset();
-    auto begin = clock_.now();
-    auto stride = 2 * row.piece_bytes;
-    auto slots = std::max<std::uint64_t>(1, region_bytes / (stride * row.pieces));
-    for (std::uint64_t i = 0; i < transfers; ++i) {
-      {
-        std::unique_lock lock{mutex_};
-        changed_.wait(lock, [&] { return i - finished_ < in_flight; });
-      }
-      auto offset = i % slots * row.pieces * stride;
-      transfer t{peer_,
-                 lane::kv,
-                 memory_[0].id,
-                 remote_,
-                 {{offset, stride, offset, stride, row.piece_bytes, row.pieces}},
-                 soon()};
-      auto on_done = [this](core::result<void> end) {
-        std::lock_guard lock{mutex_};
-        if (!end) failure_ = end.error();
-        ++finished_;
-        changed_.notify_one();
-      };
-      if (row.put) {
-        fabrics_[0]->put(std::move(t), on_done);
-      } else {
-        fabrics_[0]->get(std::move(t), on_done);
-      }
+std::vector<bench_row> all_rows(const bench_options& options) {
+  std::vector<bench_row> rows;
+  for (bool both_ways : {false, true}) {
+    for (bool put : {true, false}) {
+      for (auto bytes : options.piece_bytes)
+        rows.push_back({.put = put, .both_ways = both_ways, .piece_bytes = bytes});
+      rows.push_back({.put = put, .both_ways = both_ways, .piece_bytes = 4096, .pieces = 64});
     }
-    std::unique_lock lock{mutex_};
-    changed_.wait(lock, [&] { return finished_ == transfers; });
-    if (failure_) return *failure_;
-    return core::to_seconds(clock_.now() - begin);
   }
-
-private:
-  core::instant soon() const { return clock_.now() + std::chrono::seconds{60}; }
-
-  core::steady_clock clock_;
-  std::unique_ptr<fabric> fabrics_[2];
-  memory_region memory_[2];
-  peer_id peer_;
-  remote_region_id remote_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t finished_ = 0;
-  std::optional<core::error> failure_;
-};
-
-std::uint64_t transfers_of(const bench_row& row, const bench_options& options) {
-  auto bytes = row.piece_bytes * row.pieces;
-  return std::clamp<std::uint64_t>(options.bytes_per_case / bytes, 16, options.transfers_max);
+  return rows;
 }
 
 } // namespace
 
 core::result<std::vector<bench_row>> measure_fabric(const bench_options& options) {
-  std::vector<bench_row> rows;
-  for (bool put : {true, false}) {
-    for (std::uint64_t bytes : {4ULL << 10, 64ULL << 10, 1ULL << 20, 8ULL << 20})
-      rows.push_back({.put = put, .piece_bytes = bytes});
-    rows.push_back({.put = put, .piece_bytes = 4096, .pieces = 64});
-  }
-  {
-    fabric_pair pair;
-    if (auto opened = pair.open(options.transports); !opened) return opened.error();
-    for (auto& row : rows) {
-      auto count = transfers_of(row, options);
-      auto gigabytes = static_cast<double>(row.piece_bytes * row.pieces * count) * 1e-9;
-      if (auto warm = pair.run(row, 16, options.in_flight); !warm) return warm.error();
-      auto cpu = cpu_seconds();
-      auto seconds = pair.run(row, count, options.in_flight);
-      if (!seconds) return seconds.error();
-      row.fabric_cpu_s_per_gb = (cpu_seconds() - cpu) / gigabytes;
-      row.fabric_gb_per_s = gigabytes / *seconds;
-      row.fabric_us_per_transfer = *seconds * 1e6 / static_cast<double>(count);
-    }
-  }
+  auto fabric = fabric_pair::open(options, region_bytes);
+  if (!fabric) return fabric.error();
   auto raw = raw_pair::open(options.transports, region_bytes);
   if (!raw) return raw.error();
+  auto rows = all_rows(options);
   for (auto& row : rows) {
-    auto count = transfers_of(row, options);
-    if (auto warm = (*raw)->run(row, 16, options.in_flight); !warm) return warm.error();
-    auto seconds = (*raw)->run(row, count, options.in_flight);
-    if (!seconds) return seconds.error();
-    row.raw_gb_per_s = static_cast<double>(row.piece_bytes * row.pieces * count) * 1e-9 / *seconds;
-    row.raw_us_per_transfer = *seconds * 1e6 / static_cast<double>(count);
+    if (auto measured = measure(row, **fabric, **raw, options); !measured) return measured.error();
   }
   return rows;
 }

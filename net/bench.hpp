@@ -1,7 +1,9 @@
 // How fast is the fabric, and how much of what UCX can do does it give? Two fabrics of this process against a
-// minimal loop over raw UCX on the same transports, size by size.
+// minimal loop over raw UCX on the same transports: size by size, one way and both ways at once. Machines are
+// noisy, so the two take turns in short runs and a row tells medians.
 #pragma once
 
+#include "core/clock.hpp"
 #include "core/result.hpp"
 
 #include <cstdint>
@@ -10,21 +12,35 @@
 
 namespace dualpath::net {
 
+inline constexpr std::uint64_t bench_piece_bytes_max = 16ULL << 20;
+
 struct bench_options {
-  std::string transports; ///< as UCX_TLS; empty: UCX chooses
-  std::uint64_t bytes_per_case = 1ULL << 30;
-  std::uint32_t in_flight = 8;         ///< transfers
-  std::uint32_t transfers_max = 20000; ///< of small ones
+  std::string transports;      ///< as UCX_TLS; empty: UCX chooses
+  core::duration busy_poll{0}; ///< as ucx_fabric_options::busy_poll
+  std::vector<std::uint64_t> piece_bytes{4ULL << 10, 64ULL << 10, 1ULL << 20,
+                                         8ULL << 20}; ///< at most bench_piece_bytes_max
+  std::uint64_t bytes_per_run = 128ULL << 20;         ///< each way
+  std::uint32_t runs = 9;                             ///< of each row, fabric and raw in turn
+  std::uint32_t in_flight = 8;                        ///< transfers, each way
+  std::uint32_t transfers_max = 5000;                 ///< of small ones, a run and way
+};
+
+/// One run, or the median of several.
+struct bench_figures {
+  double gb_per_s = 0; ///< both ways together
+  double us_per_transfer = 0;
+  double cpu_s_per_gb = 0; ///< of the whole process: both ends
 };
 
 struct bench_row {
   bool put = true;
+  bool both_ways = false; ///< the peer does the same to us meanwhile
   std::uint64_t piece_bytes = 0;
   std::uint32_t pieces = 1; ///< a transfer: `pieces` rows of `piece_bytes`, two pieces apart
-  double fabric_gb_per_s = 0, raw_gb_per_s = 0;
-  double fabric_us_per_transfer = 0, raw_us_per_transfer = 0;
-  double fabric_cpu_s_per_gb = 0; ///< of the whole process: both ends
-  double ratio() const { return raw_gb_per_s == 0 ? 0 : fabric_gb_per_s / raw_gb_per_s; }
+  bench_figures fabric{}, raw{};
+  double ratio = 0; ///< of the rates; the median of the ratios of neighbouring runs
+
+  std::uint64_t transfer_bytes() const { return piece_bytes * pieces; }
 };
 
 /// Runs for some seconds. Errors: those of the fabric.

@@ -1,9 +1,11 @@
-// The yardstick of the bench: two UCX workers, one spinning thread each, and nothing else.
+// The yardstick of the bench: two UCX workers, one spinning thread each, and nothing else. The threads spin
+// during a run only, so that the fabric can be measured in between.
 #pragma once
 
 #include "net/bench.hpp"
 #include "net/ucx_context.hpp"
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -17,22 +19,40 @@ public:
   raw_pair(const raw_pair&) = delete;
   raw_pair& operator=(const raw_pair&) = delete;
 
-  /// Seconds for `transfers` transfers as the row describes them, all visible at their target.
+  /// Seconds for `transfers` transfers (each way) as the row describes them, all visible at their target.
   core::result<double> run(const bench_row& row, std::uint64_t transfers, std::uint32_t in_flight);
 
 private:
-  raw_pair() = default;
-  core::result<void> connect(std::uint64_t bytes);
+  struct end {
+    std::unique_ptr<ucx_context> context;
+    std::unique_ptr<ucx_worker> worker;
+    ucp_mem_h memory = nullptr;
+    std::byte* base = nullptr;
+    ucp_ep_h endpoint = nullptr;
+    ucp_rkey_h key = nullptr;
+    std::thread thread;
+    ucs_status_t status = UCS_OK;
+  };
+  struct work {
+    bench_row row;
+    std::uint64_t transfers = 0;
+    std::uint32_t in_flight = 0;
+  };
 
-  std::unique_ptr<ucx_context> contexts_[2];
-  std::unique_ptr<ucx_worker> workers_[2];
-  ucp_mem_h memory_[2] = {nullptr, nullptr};
-  std::byte* base_[2] = {nullptr, nullptr};
+  raw_pair() = default;
+  core::result<void> allocate(end& on, std::uint64_t bytes);
+  core::result<void> connect(end& from, const end& to);
+  void serve(std::size_t side);
+  ucs_status_t drive(end& from, const end& to) const;
+  void close(end& one);
+
+  std::array<end, 2> ends_;
   std::uint64_t bytes_ = 0;
-  ucp_ep_h endpoint_ = nullptr;
-  ucp_rkey_h key_ = nullptr;
+  work work_;                             ///< written between runs
+  std::atomic<std::uint32_t> run_{0};     ///< number of the run under way
+  std::atomic<std::uint32_t> driving_{0}; ///< ends whose own transfers are not over
+  std::atomic<std::uint32_t> spinning_{0};
   std::atomic<bool> stop_{false};
-  std::thread target_;
 };
 
 } // namespace dualpath::net
