@@ -86,7 +86,7 @@ void ucx_endpoint::become_ready() {
 
 bool ucx_endpoint::pump() {
   if (state_ == state::closing || break_status_ != UCS_OK) return false;
-  std::uint64_t issued_bytes = 0;
+  std::uint64_t issued_bytes = 0, unsettled_bytes = 0;
   while (state_ == state::ready && !queue_.empty() && issued_bytes < limits_.pump_bytes) {
     auto& job = *queue_.front();
     if (!job.started) issued_bytes += std::min(job.bytes, limits_.pump_bytes);
@@ -94,11 +94,22 @@ bool ucx_endpoint::pump() {
     if (!issue(job)) break;
     queue_.pop_front();
     if (job.needs_flush && !job.flushed && !job.failure) unflushed_.push_back(&job);
-    settle(job);
+    issued_.push_back(&job);
+    unsettled_bytes += job.bytes;
+    if (unsettled_bytes >= limits_.settle_bytes) {
+      settle_issued();
+      unsettled_bytes = 0;
+    }
   }
+  settle_issued();
   if (!unflushed_.empty() && flushes_ < max_flushes) start_flush();
   return break_status_ == UCS_OK && state_ == state::ready && !queue_.empty()
          && outstanding_ < limits_.window_operations;
+}
+
+void ucx_endpoint::settle_issued() {
+  for (auto job : issued_) settle(*job);
+  issued_.clear();
 }
 
 /// True once nothing of the job is left to issue, or it has failed.
@@ -138,7 +149,8 @@ bool ucx_endpoint::issue_mapped(ucx_job& job, std::byte* remote) {
       std::memcpy(local + next.local_offset, remote + next.remote_offset, next.bytes);
     }
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Whoever is told that the job is done sees its bytes. A full fence would wait for them to reach memory.
+  std::atomic_thread_fence(std::memory_order_release);
   job.issued = true;
   return true;
 }

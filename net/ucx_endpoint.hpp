@@ -35,7 +35,10 @@ struct ucx_endpoint_limits {
   std::uint64_t max_operation_bytes = 4ULL << 20; ///< longer pieces are cut
   std::uint32_t window_chunks = 16;               ///< in flight at once, where messages carry the bytes
   std::uint64_t chunk_bytes = 256ULL << 10;
-  std::uint64_t pump_bytes = 16ULL << 20;            ///< issued before the lane looks at anything else
+  std::uint64_t pump_bytes = 16ULL << 20; ///< issued before the lane looks at anything else
+  /// Issued before its jobs are told that they are over. Telling takes locks, and a lock waits until all that
+  /// was copied before it has left the core.
+  std::uint64_t settle_bytes = 256ULL << 10;
   core::duration patience = std::chrono::seconds{3}; ///< with a handshake, before it is begun anew
   /// UCX 1.13 over TCP aborts the process whose peer disappears while it is connecting back.
   core::duration settling = std::chrono::milliseconds{200};
@@ -130,6 +133,7 @@ private:
   void failed(ucx_job& job, ucs_status_t status);
   void break_down(ucs_status_t status);
   void settle(ucx_job& job);
+  void settle_issued();
   void remove(ucx_job& job);
   void drop_queued(const ucx_job& job);
 
@@ -152,6 +156,7 @@ private:
   std::vector<std::unique_ptr<ucx_job>> jobs_; ///< every job that has not ended, or that UCX still holds
   std::size_t unreported_ = 0;
   std::deque<ucx_job*> queue_;      ///< not wholly issued, first come first served
+  std::vector<ucx_job*> issued_;    ///< by pump(), not looked at since
   std::vector<ucx_job*> unflushed_; ///< issued, not covered by a flush
   std::uint32_t outstanding_ = 0, flushes_ = 0;
   std::unordered_map<const ucx_remote_region*, remote_access> access_;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 #include <random>
+#include <tuple>
 #include <utility>
 
 namespace dualpath::net {
@@ -58,8 +59,20 @@ private:
   std::vector<std::function<void()>> waiting_;
 };
 
+/// Written by one thread at a time, its lane's.
+class counter {
+public:
+  void add(std::uint64_t more) {
+    value_.store(value_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
+  operator std::uint64_t() const { return value_.load(std::memory_order_relaxed); }
+
+private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
 struct atomic_counters {
-  std::atomic<std::uint64_t> put_bytes{0}, get_bytes{0}, messages{0}, failed{0}, timed_out{0};
+  counter put_bytes, get_bytes, messages, failed, timed_out;
 };
 
 template <class Handler>
@@ -319,11 +332,10 @@ core::result<remote_region_id> ucx_fabric::import_region(peer_id id, std::span<c
 core::result<void> ucx_fabric::prepare(ucx_job& job, transfer& t) {
   if (index(t.lane) >= lane_count) return invalid("no lane " + std::to_string(index(t.lane)));
   if (t.deadline.count() <= 0) return invalid("a transfer needs a deadline");
-  job.peer = peers_.find(t.peer);
+  std::tie(job.peer, job.remote) = peers_.find(t.peer, t.remote);
   if (!job.peer) return invalid("no peer " + std::to_string(t.peer.value) + ": connect to it first");
   job.local = regions_.find(t.local);
   if (!job.local) return invalid("no memory region " + std::to_string(t.local.value) + " in this fabric");
-  job.remote = peers_.find(t.remote);
   if (!job.remote || job.remote->peer != t.peer) {
     return invalid("no imported region " + std::to_string(t.remote.value) + " of " + job.peer->name());
   }
@@ -382,17 +394,17 @@ void ucx_fabric::send(peer_id id, lane on, message m, core::instant deadline, do
 void ucx_fabric::report(lane on, ucx_job& job, core::result<void> outcome) {
   auto& count = counters_[index(on)];
   if (!outcome) {
-    ++(outcome.error().code == core::errc::timed_out ? count.timed_out : count.failed);
+    (outcome.error().code == core::errc::timed_out ? count.timed_out : count.failed).add(1);
   } else {
     switch (job.what) {
     case ucx_job::kind::put:
-      count.put_bytes += job.bytes;
+      count.put_bytes.add(job.bytes);
       break;
     case ucx_job::kind::get:
-      count.get_bytes += job.bytes;
+      count.get_bytes.add(job.bytes);
       break;
     case ucx_job::kind::send:
-      ++count.messages;
+      count.messages.add(1);
       break;
     }
   }

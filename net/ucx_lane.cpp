@@ -119,7 +119,7 @@ bool ucx_lane::take_commands() {
 void ucx_lane::add_job(std::unique_ptr<ucx_job> job) {
   if (job->failure) return host_.report(lane_, *job, *job->failure);
   if (stopping_) return host_.report(lane_, *job, closed_error());
-  auto peer = job->peer;
+  auto& peer = job->peer;
   if (!peer->up) {
     return host_.report(
         lane_, *job,

@@ -48,9 +48,11 @@ remote_region_id ucx_peers::import(peer_id peer, const wire::region& region) {
   return remote_region_id{static_cast<std::uint32_t>(regions_.size() - 1)};
 }
 
-std::shared_ptr<const ucx_remote_region> ucx_peers::find(remote_region_id id) const {
+std::pair<std::shared_ptr<ucx_peer>, std::shared_ptr<const ucx_remote_region>>
+ucx_peers::find(peer_id peer, remote_region_id region) const {
   std::lock_guard lock{mutex_};
-  return id.value < regions_.size() ? regions_[id.value] : nullptr;
+  return {peer.value < peers_.size() ? peers_[peer.value] : nullptr,
+          region.value < regions_.size() ? regions_[region.value] : nullptr};
 }
 
 core::region_id ucx_regions::add(std::shared_ptr<ucx_region> region) {

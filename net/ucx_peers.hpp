@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace dualpath::net {
@@ -22,7 +23,9 @@ public:
 
   /// The same exported region gets the same id.
   remote_region_id import(peer_id peer, const wire::region& region);
-  std::shared_ptr<const ucx_remote_region> find(remote_region_id id) const;
+  /// Both ends of a transfer; null what is not known.
+  std::pair<std::shared_ptr<ucx_peer>, std::shared_ptr<const ucx_remote_region>>
+  find(peer_id peer, remote_region_id region) const;
 
 private:
   mutable std::mutex mutex_;
