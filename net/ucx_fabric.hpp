@@ -21,14 +21,16 @@
 
 namespace dualpath::net {
 
+/// UCX settings of each lane, names without UCX_: {"IB_SL", "1"}, {"IB_TRAFFIC_CLASS", "96"}.
+using lane_settings = std::array<std::vector<std::pair<std::string, std::string>>, lane_count>;
+
 struct ucx_fabric_options {
   core::clock* clock = nullptr; ///< of real time; outlives the fabric
   identity self;                ///< instance 0: a random one is drawn
   std::string transports;       ///< as UCX_TLS, e.g. "tcp" or "posix,cma,self,tcp"; empty: UCX chooses
   core::duration busy_poll{0};  ///< how long a lane spins after its last work before it sleeps
-  /// UCX settings of all lanes and of each, names without UCX_: {"IB_SL", "1"}, {"IB_TRAFFIC_CLASS", "96"}.
-  std::vector<std::pair<std::string, std::string>> settings;
-  std::array<std::vector<std::pair<std::string, std::string>>, lane_count> lane_settings;
+  std::vector<std::pair<std::string, std::string>> settings; ///< as lane_settings, of all lanes
+  net::lane_settings lane_settings;
   /// Added to that of each lane's thread: where the CPU carries the bytes, its scheduler is what lanes share.
   /// Below 0 where that is permitted.
   std::array<int, lane_count> niceness{};

@@ -1,6 +1,8 @@
 // Whether the traffic classes of the lanes are what leaves the port, counted by the kernel's queues.
 #include "core/policy/qos.hpp"
+#include "net/lane_qos.hpp"
 #include "net/ucx_fabric.hpp"
+#include "net/verbs_devices.hpp"
 #include "tests/net/world.hpp"
 
 #include <cstdio>
@@ -42,6 +44,8 @@ TEST_CASE("every lane leaves the port in its own traffic class") {
   auto said = output_of(core::roce_commands(config, {"eth0", "rxe0", core::dcb_tool::tc}));
   INFO(said << output_of("tc filter show dev eth0"));
 
+  auto ports = list_verbs_ports();
+  REQUIRE(ports);
   core::steady_clock clock;
   auto fabric_on = [&](const char* device, std::uint32_t number) {
     ucx_fabric_options options;
@@ -49,9 +53,7 @@ TEST_CASE("every lane leaves the port in its own traffic class") {
     options.self = engine(number);
     options.transports = "rc_v";
     options.settings = {{"NET_DEVICES", device}};
-    for (std::size_t i = 0; i < lane_count; ++i)
-      options.lane_settings[i] = core::ucx_settings_of(
-          *core::find_class(config, to_string(static_cast<lane>(i))), core::link_kind::ethernet);
+    options.lane_settings = lane_settings_for(config, *ports);
     auto opened = open_ucx_fabric(std::move(options));
     if (!opened) FAIL(opened.error().text);
     return std::move(*opened);
