@@ -32,12 +32,17 @@ public:
   /// Readable when the armed worker has something to do.
   int event_fd() const { return event_fd_; }
   const std::vector<std::byte>& address() const { return address_; }
+  /// True once all that was to be sent when it was first called has gone. UCX 1.13 aborts a process that
+  /// destroys a worker while it answers a peer that has just connected to it, known here or not.
+  bool flush();
 
 private:
   ucx_worker() = default;
 
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
+  bool flushing_ = false;
+  void* flush_request_ = nullptr;
   std::vector<std::byte> address_;
 };
 

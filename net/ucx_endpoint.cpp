@@ -67,6 +67,7 @@ void ucx_endpoint::add(std::unique_ptr<ucx_job> job) {
   if (added.internal) {
     added.started = true;
     issue_send(added);
+    if (!std::exchange(watches_wire_up_, true)) watch_wire_up();
     if (added.needs_flush && !added.failure) {
       unflushed_.push_back(&added);
       owner_.wants_pump(*this);
@@ -243,6 +244,41 @@ void ucx_endpoint::start_flush() {
   record.release();
 }
 
+/// A flush ends after what UCX itself had to send to wire up.
+void ucx_endpoint::watch_wire_up() {
+  auto param = callback_param(on_wired_up, this);
+  auto request = ucp_ep_flush_nbx(ep_, &param);
+  if (UCS_PTR_IS_ERR(request)) {
+    break_down(UCS_PTR_STATUS(request));
+  } else if (request != nullptr) {
+    ++wire_up_flushes_;
+  }
+}
+
+void ucx_endpoint::on_wired_up(void* request, ucs_status_t status, void* endpoint) {
+  ucp_request_free(request);
+  auto& self = *static_cast<ucx_endpoint*>(endpoint);
+  --self.wire_up_flushes_;
+  if (status != UCS_OK) self.break_down(status);
+}
+
+bool ucx_endpoint::wired_up() const {
+  return ep_ == nullptr || break_status_ != UCS_OK || (heard_ && wire_up_flushes_ == 0);
+}
+
+void ucx_endpoint::say_late(letter_kind kind, wire::bytes data) {
+  if (!lingers_ || break_status_ != UCS_OK || !late_message_.empty()) return;
+  late_message_ = std::move(data);
+  auto param = callback_param(on_wired_up, this);
+  param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  auto request = ucp_am_send_nbx(ep_, static_cast<unsigned>(kind), nullptr, 0, late_message_.data(),
+                                 late_message_.size(), &param);
+  if (UCS_PTR_IS_ERR(request)) return break_down(UCS_PTR_STATUS(request));
+  if (request != nullptr) ++wire_up_flushes_;
+  watch_wire_up();
+}
+
 void ucx_endpoint::started(ucx_job& job, ucs_status_ptr_t request) {
   if (UCS_PTR_IS_ERR(request)) {
     failed(job, UCS_PTR_STATUS(request));
@@ -260,9 +296,9 @@ void ucx_endpoint::failed(ucx_job& job, ucs_status_t status) {
 }
 
 void ucx_endpoint::break_down(ucs_status_t status) {
-  if (break_status_ != UCS_OK || state_ == state::closing) return;
+  if (break_status_ != UCS_OK) return;
   break_status_ = status;
-  owner_.broke(*this);
+  if (state_ != state::closing) owner_.broke(*this);
 }
 
 void ucx_endpoint::on_operation(void* request, ucs_status_t status, void* user_data) {
@@ -341,7 +377,6 @@ void ucx_endpoint::remove(ucx_job& job) {
 void ucx_endpoint::close(const core::error& why, core::instant now) {
   if (state_ == state::closing) return;
   state_ = state::closing;
-  fence_until_ = now + limits_.fence_grace;
   queue_.clear();
   unflushed_.clear();
   for (auto& job : jobs_) {
@@ -349,21 +384,40 @@ void ucx_endpoint::close(const core::error& why, core::instant now) {
   }
   // Answers that come now find no chunk waiting and touch nothing.
   for (auto& [number, waiting] : chunks_) waiting->answered = true;
-  if (ep_ != nullptr) {
-    ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    auto request = ucp_ep_close_nbx(ep_, &param);
-    if (UCS_PTR_IS_PTR(request)) close_request_ = request;
+  lingers_ = !wired_up();
+  if (lingers_) {
+    fence_until_ = now + wire_up_patience_;
+  } else {
+    cut(now);
   }
   std::vector<chunk*> sent; // the others end when UCX lets go of their bytes
   for (auto& [number, waiting] : chunks_) {
     if (waiting->sent) sent.push_back(waiting.get());
   }
   for (auto waiting : sent) settle_chunk(*waiting);
+  settle_all();
+}
+
+void ucx_endpoint::cut(core::instant now) {
+  lingers_ = false;
+  fence_until_ = now + limits_.fence_grace;
+  if (ep_ == nullptr) return;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  auto request = ucp_ep_close_nbx(ep_, &param);
+  if (UCS_PTR_IS_PTR(request)) close_request_ = request;
+  ep_ = nullptr;
+}
+
+void ucx_endpoint::settle_all() {
   for (auto i = jobs_.size(); i-- > 0;) {
     if (i < jobs_.size()) settle(*jobs_[i]);
   }
+}
+
+bool ucx_endpoint::has_begun() const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [](auto& job) { return job->started && !job->internal; });
 }
 
 bool ucx_endpoint::expire(core::instant now) {
@@ -383,8 +437,10 @@ bool ucx_endpoint::expire(core::instant now) {
 }
 
 core::instant ucx_endpoint::next_deadline() const {
-  if (state_ == state::closing)
-    return unreported_ != 0 || close_request_ != nullptr ? fence_until_ : no_deadline;
+  if (state_ == state::closing) {
+    if (lingers_ || unreported_ != 0 || close_request_ != nullptr) return fence_until_;
+    return own_worker_ != nullptr ? settled_at() : no_deadline;
+  }
   auto next = no_deadline;
   for (auto& job : jobs_) next = std::min(next, job->deadline);
   for (auto& waiting : waiters) next = std::min(next, waiting.deadline);
@@ -393,6 +449,8 @@ core::instant ucx_endpoint::next_deadline() const {
 
 bool ucx_endpoint::reap(core::instant now) {
   if (state_ != state::closing) return false;
+  if (lingers_ && (wired_up() || now >= fence_until_)) cut(now);
+  if (lingers_) return false;
   if (close_request_ != nullptr && ucp_request_check_status(close_request_) != UCS_INPROGRESS) {
     ucp_request_free(std::exchange(close_request_, nullptr));
   }
@@ -404,8 +462,9 @@ bool ucx_endpoint::reap(core::instant now) {
       owner_.report(*job, *job->failure);
     }
   }
-  bool settled = own_worker_ == nullptr || now >= settled_at();
-  return jobs_.empty() && outstanding_ == 0 && close_request_ == nullptr && settled;
+  if (own_worker_ != nullptr && (now < settled_at() || (!own_worker_->flush() && now < fence_until_)))
+    return false;
+  return jobs_.empty() && outstanding_ == 0 && wire_up_flushes_ == 0 && close_request_ == nullptr;
 }
 
 } // namespace dualpath::net

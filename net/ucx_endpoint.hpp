@@ -1,7 +1,11 @@
 // One connection of one lane to one peer, with everything in flight on it. UCX may lose operations of a dead
 // peer, so the endpoint keeps its own list and ends each job exactly once: by its completion, or, after the
 // endpoint is closed, once UCX has let go of its memory. Closing is the fence: nothing issued here touches
-// memory after it has settled. All calls on the lane's thread.
+// memory after it has settled.
+//
+// UCX 1.13 aborts the process, this one or the peer's, when a connection ends while its wire-up is under way.
+// So close() ends the jobs at once, but leaves the connection to reap() until both sides are wired up or UCX
+// has given up on it. All calls on the lane's thread.
 #pragma once
 
 #include "net/ucx_context.hpp"
@@ -43,6 +47,8 @@ struct ucx_endpoint_limits {
   /// UCX 1.13 over TCP aborts the process whose peer disappears while it is connecting back.
   core::duration settling = std::chrono::milliseconds{200};
   core::duration fence_grace = std::chrono::seconds{2}; ///< for operations that UCX lost when its peer died
+  /// How long a closed endpoint waits for the end of its wire-up.
+  core::duration wire_up_patience = std::chrono::seconds{5};
 };
 
 class ucx_endpoint {
@@ -63,6 +69,12 @@ public:
   void add(std::unique_ptr<ucx_job> job);
   /// The handshake is done.
   void become_ready();
+  /// The peer's side is wired up: something came that it sent on the connection.
+  void heard() { heard_ = true; }
+  /// Nothing will come from the peer: some time has to do.
+  void expects_no_answer() { wire_up_patience_ = limits_.settling; }
+  /// After close(), while the connection is still there: a last message, which reap() waits for.
+  void say_late(letter_kind kind, wire::bytes data);
   /// Issues what the window allows; true when there is more to do right now.
   bool pump();
   /// Fails every job, those that failed already excepted, and fences them. The cause is told by the first
@@ -83,16 +95,21 @@ public:
   state status() const { return state_; }
   const std::shared_ptr<ucx_peer>& peer() const { return peer_; }
   std::uint64_t generation() const { return generation_; }
-  const ucx_worker* own_worker() const { return own_worker_.get(); }
+  ucx_worker* own_worker() const { return own_worker_.get(); }
   bool idle() const { return jobs_.empty(); }
+  /// Some job of a caller is under way.
+  bool has_begun() const;
   /// After close(): some job still waits for its fence.
   bool unsettled() const { return unreported_ != 0; }
+  /// After close(): the connection is still there, for its wire-up's sake.
+  bool lingers() const { return lingers_; }
   /// Until when the worker must stay, for the sake of a peer that is still connecting to it.
   core::instant settled_at() const { return opened_at_ + limits_.settling; }
   /// Why UCX gave up.
   ucs_status_t break_status() const { return break_status_; }
 
   std::uint64_t peer_generation = 0; ///< of the peer's endpoint that leads here; 0: not known
+  bool said_hello = false;           ///< it leads to the peer's published worker; else it answers a hello
   bool pump_queued = false;          ///< for the owner
   bool leaving = false;              ///< says bye, then closes
   bool said_bye = false;
@@ -129,6 +146,10 @@ private:
   void issue_send(ucx_job& job);
   const remote_access& access_of(const ucx_job& job);
   void start_flush();
+  void watch_wire_up();
+  bool wired_up() const;
+  void cut(core::instant now);
+  void settle_all();
   void started(ucx_job& job, ucs_status_ptr_t request);
   void failed(ucx_job& job, ucs_status_t status);
   void break_down(ucs_status_t status);
@@ -140,6 +161,7 @@ private:
   static void on_operation(void* request, ucs_status_t status, void* job);
   static void on_chunk_sent(void* request, ucs_status_t status, void* chunk);
   static void on_flushed(void* request, ucs_status_t status, void* record);
+  static void on_wired_up(void* request, ucs_status_t status, void* endpoint);
   static void on_error(void* endpoint, ucp_ep_h, ucs_status_t status);
 
   ucx_endpoint_owner& owner_;
@@ -152,6 +174,10 @@ private:
   ucp_ep_h ep_ = nullptr;
   void* close_request_ = nullptr;
   core::instant opened_at_{0}, fence_until_ = no_deadline;
+  bool watches_wire_up_ = false, heard_ = false, lingers_ = false;
+  std::uint32_t wire_up_flushes_ = 0;
+  core::duration wire_up_patience_ = limits_.wire_up_patience;
+  wire::bytes late_message_;
   ucs_status_t break_status_ = UCS_OK;
   std::vector<std::unique_ptr<ucx_job>> jobs_; ///< every job that has not ended, or that UCX still holds
   std::size_t unreported_ = 0;

@@ -13,7 +13,8 @@ namespace {
 /// How long a closing lane waits for its bye to leave.
 constexpr core::duration bye_time = std::chrono::milliseconds{200};
 constexpr core::duration discard_poll = std::chrono::milliseconds{1};
-constexpr core::duration quiet_time = std::chrono::milliseconds{30}, quiet_limit = std::chrono::seconds{1};
+constexpr core::duration quiet_time = std::chrono::milliseconds{30}, quiet_limit = std::chrono::seconds{1},
+                         flush_limit = std::chrono::seconds{3};
 constexpr int progress_batch = 64;
 
 core::error closed_error() { return {core::errc::closed, "the fabric is closing"}; }
@@ -159,7 +160,7 @@ void ucx_lane::for_each_worker(Visit visit) {
 
 bool ucx_lane::progress() {
   bool any = false;
-  for_each_worker([&](const ucx_worker& worker) {
+  for_each_worker([&](ucx_worker& worker) {
     int count = 0;
     while (count < progress_batch && ucp_worker_progress(worker.handle()) != 0) ++count;
     any |= count != 0;
@@ -215,7 +216,11 @@ void ucx_lane::check_deadlines(core::instant now) {
     if (place.endpoint) set_deadline(place.endpoint->next_deadline());
   }
   for (auto& courier : couriers_) set_deadline(courier->next_deadline());
-  for (auto& corpse : corpses_) set_deadline(corpse->next_deadline());
+  for (auto& corpse : corpses_) {
+    // UCX may never let go of one.
+    auto next = corpse->next_deadline();
+    if (next != no_deadline) set_deadline(std::max(next, now + discard_poll));
+  }
 }
 
 /// What the jobs of an endpoint that said bye end with.
@@ -260,13 +265,17 @@ void ucx_lane::step_stop() {
       std::any_of(slots_.begin(), slots_.end(), [](auto& place) { return place.endpoint != nullptr; });
   bool unsettled =
       std::any_of(corpses_.begin(), corpses_.end(), [](auto& corpse) { return corpse->unsettled(); });
-  if (leaving || unsettled) return;
+  // UCX aborts a process that destroys a worker whose endpoints are still being closed.
+  if (leaving || unsettled || (!corpses_.empty() && clock_.now() < stopped_at_ + flush_limit)) return;
   // UCX aborts a process that destroys a worker while a peer is connecting to it, so the last word is
   // silence.
   auto now = clock_.now();
   auto ready_at = std::max(settle_until_, std::min(last_busy_ + quiet_time, stopped_at_ + quiet_limit));
-  finished_ = now >= ready_at;
-  if (!finished_) set_deadline(ready_at);
+  if (now < ready_at) return set_deadline(ready_at);
+  flushing_ = true;
+  bool flushed = true;
+  for_each_worker([&](ucx_worker& worker) { flushed &= worker.flush(); });
+  finished_ = flushed || now >= stopped_at_ + flush_limit;
 }
 
 void ucx_lane::sleep() {
@@ -278,7 +287,7 @@ void ucx_lane::sleep() {
   }
   bool busy = finished_;
   descriptors_.assign(1, {wake_fd_, POLLIN, 0});
-  for_each_worker([&](const ucx_worker& worker) {
+  for_each_worker([&](ucx_worker& worker) {
     if (busy || ucp_worker_arm(worker.handle()) == UCS_ERR_BUSY) {
       busy = true;
     } else {
@@ -286,12 +295,13 @@ void ucx_lane::sleep() {
     }
   });
   if (busy) return awake();
-  for_each_worker([&](const ucx_worker& worker) { busy |= ucp_worker_progress(worker.handle()) != 0; });
+  for_each_worker([&](ucx_worker& worker) { busy |= ucp_worker_progress(worker.handle()) != 0; });
   if (busy || !letters_.empty() || !answers_.empty() || !broken_.empty() || !to_pump_.empty()) return awake();
   auto left = no_deadline;
   if (next_deadline_ != no_deadline) left = std::max(core::duration{0}, next_deadline_ - clock_.now());
-  // UCX raises no event for what it still has to discard of a closed endpoint.
-  if (std::any_of(corpses_.begin(), corpses_.end(), [](auto& corpse) { return corpse->unsettled(); })) {
+  // UCX raises no event for what it still has to discard of a closed endpoint, nor for the end of a flush.
+  if (flushing_ || (stopping_ && !corpses_.empty())
+      || std::any_of(corpses_.begin(), corpses_.end(), [](auto& corpse) { return corpse->unsettled(); })) {
     left = std::min(left, discard_poll);
   }
   timespec wait{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
@@ -370,12 +380,14 @@ core::result<ucx_endpoint*> ucx_lane::open_endpoint(const std::shared_ptr<ucx_pe
   if (!made) return made.error();
   place.endpoint = std::move(*made);
   auto& out = *place.endpoint;
+  out.said_hello = answered == nullptr;
   if (answered == nullptr) {
     auto own = out.own_worker();
     wire::hello hello{host_.own_address(), peer->who.instance, out.generation(),
                       (own ? own : outgoing_.get())->address()};
     send_internal(out, letter_kind::hello, wire::encode(hello), false, no_deadline);
   } else {
+    out.heard();
     out.become_ready();
   }
   return &out;

@@ -128,7 +128,9 @@ private:
   void register_letters(ucp_worker_h worker);
   bool read_letters();
   void on_hello(const letter& from);
+  bool is_void(const ucx_endpoint& endpoint, std::uint64_t generation) const;
   void on_hello_reply(const letter& from);
+  bool answers_corpse(const ucx_peer& peer, const wire::hello_reply& reply);
   void on_bye(const letter& from);
   void on_message(letter& from);
   void welcome(ucx_endpoint& endpoint);
@@ -145,6 +147,7 @@ private:
     bool get;
     std::uint64_t total;
   };
+  bool on_copy_letter(letter_kind kind, wire::view header, wire::view bytes);
   std::optional<copy_answer> check_copy(wire::view header) const;
   void on_put_data(wire::view header, wire::view bytes);
   void on_get_request(wire::view header);
@@ -192,7 +195,8 @@ private:
   core::instant next_deadline_ = no_deadline;
   core::instant last_busy_{0}, stopped_at_{0};
   core::instant settle_until_{0}; ///< no worker goes before
-  bool untidy_ = false, stopping_ = false, finished_ = false;
+  std::vector<void*> flushes_;    ///< of whole workers, before they go
+  bool untidy_ = false, stopping_ = false, flushing_ = false, finished_ = false;
 };
 
 } // namespace dualpath::net

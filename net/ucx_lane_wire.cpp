@@ -4,6 +4,7 @@
 
 #include "net/handshake.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace dualpath::net {
@@ -39,21 +40,30 @@ ucs_status_t ucx_lane::on_letter(void* box, const void* header, std::size_t head
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   wire::view head{static_cast<const std::byte*>(header), header_bytes};
   wire::view body{static_cast<const std::byte*>(data), bytes};
-  switch (to.kind) {
+  // Bytes are copied straight from the transport's buffer, but not ahead of a letter that came first: it may
+  // be what makes the sender known.
+  auto& waiting = to.lane->letters_;
+  if (!waiting.empty() || !to.lane->on_copy_letter(to.kind, head, body))
+    waiting.push_back({to.kind, copy_of(header, header_bytes), copy_of(data, bytes)});
+  return UCS_OK;
+}
+
+/// False when the letter is of another kind.
+bool ucx_lane::on_copy_letter(letter_kind kind, wire::view header, wire::view bytes) {
+  switch (kind) {
   case letter_kind::put_data:
-    to.lane->on_put_data(head, body);
-    break;
+    on_put_data(header, bytes);
+    return true;
   case letter_kind::get_request:
-    to.lane->on_get_request(head);
-    break;
+    on_get_request(header);
+    return true;
   case letter_kind::put_done:
   case letter_kind::get_data:
-    to.lane->on_copy_reply(to.kind, head, body);
-    break;
+    on_copy_reply(kind, header, bytes);
+    return true;
   default:
-    to.lane->letters_.push_back({to.kind, copy_of(header, header_bytes), copy_of(data, bytes)});
+    return false;
   }
-  return UCS_OK;
 }
 
 bool ucx_lane::read_letters() {
@@ -73,7 +83,7 @@ bool ucx_lane::read_letters() {
       on_message(next);
       break;
     default:
-      break; // handled inside the callback
+      on_copy_letter(next.kind, next.header, next.data);
     }
   }
   return true;
@@ -86,9 +96,8 @@ void ucx_lane::on_hello(const letter& from) {
   if (!accepted) return turn_away(*hello, accepted.error().text);
   auto& peer = *accepted;
   auto endpoint = slot_of(*peer).endpoint.get();
-  if (endpoint != nullptr
-      && (endpoint->leaving
-          || (endpoint->peer_generation != 0 && endpoint->peer_generation < hello->generation))) {
+  bool superseded = endpoint != nullptr && is_void(*endpoint, hello->generation);
+  if (endpoint != nullptr && (endpoint->leaving || superseded)) {
     retire(*endpoint, {core::errc::disconnected, peer->name() + " opened its connection anew"});
     if (lane_ == lane::control) host_.reconnected(peer);
     endpoint = nullptr;
@@ -98,9 +107,10 @@ void ucx_lane::on_hello(const letter& from) {
     if (!opened) return;
     endpoint = *opened;
   }
-  endpoint->peer_generation = hello->generation;
+  endpoint->peer_generation = std::max(endpoint->peer_generation, hello->generation);
+  // Of hellos that cross, one may be older than the endpoint the peer has now; the answer to ours tells.
   // First: once it has the answer, the peer may use the other lanes at once.
-  welcome(*endpoint);
+  if (endpoint->status() == ucx_endpoint::state::ready) welcome(*endpoint);
   wire::hello_reply reply;
   reply.sender = host_.own_address().sender;
   reply.named_instance = hello->target_instance;
@@ -109,11 +119,20 @@ void ucx_lane::on_hello(const letter& from) {
   send_internal(*endpoint, letter_kind::hello_reply, wire::encode(reply), false, no_deadline);
 }
 
+/// Whether a hello of that generation ends what is under way on the endpoint: the peer has given up what it
+/// had to answer. An endpoint that leads to the peer's published worker, and has nothing under way, stays
+/// good.
+bool ucx_lane::is_void(const ucx_endpoint& endpoint, std::uint64_t generation) const {
+  if (endpoint.peer_generation == 0 || endpoint.peer_generation >= generation) return false;
+  return lane_ == lane::control || !endpoint.said_hello || endpoint.has_begun();
+}
+
 void ucx_lane::on_hello_reply(const letter& from) {
   auto reply = wire::decode_hello_reply(from.data);
   if (!reply) return;
   auto peer = host_.find_peer(reply->named_instance);
   if (!peer) return;
+  if (answers_corpse(*peer, *reply)) return;
   auto endpoint = slot_of(*peer).endpoint.get();
   if (endpoint == nullptr) return;
   if (endpoint->generation() != reply->hello_generation) {
@@ -125,10 +144,13 @@ void ucx_lane::on_hello_reply(const letter& from) {
     }
     return;
   }
+  endpoint->heard();
   core::result<void> fits;
   if (!reply->refusal.empty()) {
     fits = check_peer(host_.own_address().sender.who, reply->sender);
-    if (fits) fits = core::error{core::errc::refused, peer->name() + " refused: " + reply->refusal};
+    // Refused for a reason that is over: the peer has said hello itself meanwhile.
+    if (fits && endpoint->peer_generation == 0)
+      fits = core::error{core::errc::refused, peer->name() + " refused: " + reply->refusal};
   }
   if (!fits) {
     if (endpoint->status() == ucx_endpoint::state::connecting) retire(*endpoint, fits.error());
@@ -136,6 +158,21 @@ void ucx_lane::on_hello_reply(const letter& from) {
   }
   endpoint->peer_generation = std::max(endpoint->peer_generation, reply->generation);
   welcome(*endpoint);
+}
+
+/// Whether the reply is for an endpoint that was closed before it came. Its connection may go now, but the
+/// peer takes it for a good one and has to be told.
+bool ucx_lane::answers_corpse(const ucx_peer& peer, const wire::hello_reply& reply) {
+  auto corpse = std::find_if(corpses_.begin(), corpses_.end(), [&](auto& each) {
+    return each->peer().get() == &peer && each->generation() == reply.hello_generation;
+  });
+  if (corpse == corpses_.end()) return false;
+  (*corpse)->heard();
+  if (lane_ == lane::control && reply.refusal.empty()) {
+    (*corpse)->say_late(letter_kind::bye, wire::encode(wire::bye{own_instance(), reply.hello_generation,
+                                                                 "it was given up while it was made"}));
+  }
+  return true;
 }
 
 void ucx_lane::on_bye(const letter& from) {
@@ -175,6 +212,7 @@ void ucx_lane::turn_away(const wire::hello& hello, const std::string& refusal) {
   stranger->who = hello.sender.sender.who;
   auto courier = make_endpoint(stranger, 0, hello.reply_to, nullptr);
   if (!courier) return;
+  (*courier)->expects_no_answer();
   couriers_.push_back(std::move(*courier));
   wire::hello_reply reply;
   reply.sender = host_.own_address().sender;
