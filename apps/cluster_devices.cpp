@@ -3,8 +3,6 @@
 #include "apps/lane_separation.hpp"
 #include "kernels/cpu/cpu_device.hpp"
 #include "kernels/pattern/pattern_device.hpp"
-#include "net/lane_qos.hpp"
-#include "net/verbs_devices.hpp"
 #include "storage/sim_store.hpp"
 
 #include <algorithm>
@@ -86,8 +84,6 @@ core::result<actors::devices_ptr> make_engine(const run_options& options, const 
   fabric.transports = options.transports;
   if (!options.net_device.empty() && !names_rdma(options.transports))
     fabric.settings.emplace_back("NET_DEVICES", options.net_device);
-  if (auto ports = net::list_verbs_ports())
-    fabric.lane_settings = net::lane_settings_for(options.qos, *ports);
   auto opened = open_separated_fabric(options, std::move(fabric));
   if (!opened) return opened.error();
   devices->fabric = std::move(*opened);

@@ -1,5 +1,6 @@
 #include "apps/lane_separation.hpp"
 
+#include "net/lane_qos.hpp"
 #include "net/paced_fabric.hpp"
 #include "net/verbs_devices.hpp"
 
@@ -47,11 +48,7 @@ core::result<std::unique_ptr<net::fabric>> open_separated_fabric(const run_optio
   auto listed = net::list_verbs_ports();
   auto ports = listed ? std::move(*listed) : std::vector<core::port_report>{};
   auto paced = paces_lanes(options.pacing, options.transports, options.qos, ports);
-  if (only_rdma(options.transports) && !ports.empty()) {
-    for (std::size_t i = 0; i < net::lane_count; ++i)
-      if (auto in = core::find_class(options.qos, to_string(static_cast<net::lane>(i))))
-        fabric.lane_settings[i] = core::ucx_settings_of(*in, ports.front().link);
-  }
+  fabric.lane_settings = net::lane_settings_for(options.qos, ports);
   if (paced) fabric.niceness[static_cast<std::size_t>(net::lane::kv)] = kv_niceness;
   auto clock = fabric.clock;
   auto opened = net::open_ucx_fabric(std::move(fabric));

@@ -47,11 +47,10 @@ struct calibrated_settings {
   core::calibration_record measured;
 };
 
-core::result<calibrated_settings> make_settings(const run_options& options, core::clock& clock,
-                                                kernels::compute_device& device,
-                                                const storage::store_spec& spec, storage::block_store* store,
-                                                const core::attention_cost_model& prefill,
-                                                const core::trace_stats& trace) {
+core::result<calibrated_settings>
+make_settings(const run_options& options, core::clock& clock, kernels::compute_device& device,
+              const storage::store_spec& spec, const storage::store_spec& spec, storage::block_store* store,
+              const core::attention_cost_model& prefill, const core::trace_stats& trace) {
   auto settings = base_settings(options, clock, device);
   settings->cost_model = prefill;
   auto rate = read_rate(options, spec, device, store);
