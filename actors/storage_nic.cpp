@@ -2,6 +2,7 @@
 
 #include "actors/emulated_bandwidth.hpp"
 #include "core/log.hpp"
+#include "core/policy/read_order.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -31,7 +32,9 @@ std::span<std::byte> storage_nic_state::slot(core::engine_id engine, std::uint32
 
 void storage_nic_state::enqueue_read(read_job job) {
   auto id = next_id++;
-  read_queue.push_back(id);
+  auto tokens = std::uint64_t{job.ask.keys.size()} * settings->layout.block_tokens;
+  job.due = core::read_due(settings->policy, read_begun_tokens, tokens);
+  read_queue.emplace(job.due, id);
   reads.emplace(id, std::move(job));
   read_rate.begin(settings->clock->now());
   start_reads();
@@ -46,12 +49,12 @@ void storage_nic_state::start_reads() {
       read_timer_set = true;
       return;
     }
-    auto id = read_queue.front();
+    auto id = read_queue.begin()->second;
     auto& job = reads.at(id);
     // What follows a failed block cannot be used: it counts as read and is left alone.
     auto failed = job.good < job.issued;
     if (failed || job.dropped || job.issued == job.ask.keys.size()) {
-      read_queue.pop_front();
+      read_queue.erase(read_queue.begin());
       auto skipped = static_cast<std::uint32_t>(job.ask.keys.size()) - job.issued;
       job.issued += skipped;
       job.completed += skipped;
@@ -66,6 +69,7 @@ void storage_nic_state::start_reads() {
 void storage_nic_state::issue_read(std::uint64_t job_id, read_job& job) {
   auto id = next_id++;
   auto block = job.issued++;
+  read_begun_tokens += settings->layout.block_tokens;
   if (job.good == block) ++job.good;
   in_flight.emplace(id, operation{true, job_id, block, job.ask.engine, {}});
   ++reads_in_flight;
@@ -168,7 +172,7 @@ void storage_nic_state::report_progress() {
 
 void storage_nic_state::finish_read(std::uint64_t job_id) {
   auto node = reads.extract(job_id);
-  std::erase(read_queue, job_id);
+  read_queue.erase({node.mapped().due, job_id});
   if (reads.empty()) read_rate.end(settings->clock->now());
   if (!node.mapped().dropped) node.mapped().answer.deliver(proto::blocks_read{node.mapped().good});
   report_progress();

@@ -1,7 +1,8 @@
-// The storage NIC of a node: read and write queues in front of the block store, first in first out, paced
-// where a bandwidth is emulated. Reads tell how many leading blocks verified; whatever was bad or missing is
-// reported to the block directory and counted, as is what the store gives up to stay within its capacity. A
-// store that is full or failing stops writes for a while, never reads, and is tried again.
+// The storage NIC of a node: read and write queues in front of the block store, paced where a bandwidth is
+// emulated. Writes go first in first out, reads in the order of core/policy/read_order. Reads tell how many
+// leading blocks verified; whatever was bad or missing is reported to the block directory and counted, as is
+// what the store gives up to stay within its capacity. A store that is full or failing stops writes for a
+// while, never reads, and is tried again.
 #pragma once
 
 #include "actors/devices.hpp"
@@ -14,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace dualpath::actors {
 
@@ -24,6 +26,7 @@ struct storage_nic_state {
   struct read_job {
     proto::read_blocks ask;
     caf::typed_response_promise<proto::blocks_read> answer;
+    std::uint64_t due = 0;
     std::uint32_t issued = 0, completed = 0;
     std::uint32_t good = 0; ///< blocks before the first failure; all while none failed
     bool dropped = false;   ///< its engine died: nobody waits for the answer
@@ -56,7 +59,9 @@ struct storage_nic_state {
   core::token_bucket read_bucket{0, 0}, write_bucket{0, 0};
   core::busy_rate read_rate{std::chrono::seconds{2}}; ///< in tokens
   std::map<std::uint64_t, read_job> reads;
-  std::deque<std::uint64_t> read_queue; ///< jobs with blocks to issue
+  std::set<std::pair<std::uint64_t, std::uint64_t>>
+      read_queue;                      ///< due time and id of jobs with blocks to issue
+  std::uint64_t read_begun_tokens = 0; ///< the clock of due times
   std::deque<write_job> write_queue;
   std::set<core::block_key> writing; ///< queued or in flight
   std::map<std::uint64_t, operation> in_flight;

@@ -47,10 +47,11 @@ struct calibrated_settings {
   core::calibration_record measured;
 };
 
-core::result<calibrated_settings>
-make_settings(const run_options& options, core::clock& clock, kernels::compute_device& device,
-              const storage::store_spec& spec, const storage::store_spec& spec, storage::block_store* store,
-              const core::attention_cost_model& prefill, const core::trace_stats& trace) {
+core::result<calibrated_settings> make_settings(const run_options& options, core::clock& clock,
+                                                kernels::compute_device& device,
+                                                const storage::store_spec& spec, storage::block_store* store,
+                                                const core::attention_cost_model& prefill,
+                                                const core::trace_stats& trace) {
   auto settings = base_settings(options, clock, device);
   settings->cost_model = prefill;
   auto rate = read_rate(options, spec, device, store);
@@ -142,7 +143,7 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   auto nodes = nodes_here(options, session, inputs.compute, clock, *sizes, where->spec);
   if (!nodes) return nodes.error();
   auto* store = nodes->front()->store.get();
-  auto calibrated = make_settings(options, clock, **probe, where->spec(), store, inputs.prefill, stats);
+  auto calibrated = make_settings(options, clock, **probe, where->spec, store, inputs.prefill, stats);
   if (!calibrated) return calibrated.error();
   auto faults = core::fault_plan::parse(options.inject);
   if (!faults) return faults.error();

@@ -285,3 +285,28 @@ TEST_CASE("reads are paced to the bandwidth of the storage NIC", "[storage_nic]"
   CHECK(paced - unlimited >= 690);
   CHECK(paced - unlimited <= 710);
 }
+
+TEST_CASE(
+    "reads that come first are answered first, except that with split reads short ones overtake long ones",
+    "[storage_nic]") {
+  auto policy = GENERATE(core::policy::dualpath, core::policy::split);
+  INFO("policy " << to_string(policy));
+  nic_world w{1};
+  for (std::uint32_t block = 0; block < 12; ++block) w.write(block);
+  w.advance(20 * latency);
+  auto settings = std::make_shared<cluster_settings>(*w.settings);
+  settings->policy = policy;
+  w.nic = w.system.spawn(storage_nic, settings_ptr{settings}, std::shared_ptr<const node_devices>{w.node},
+                         w.directory.as<proto::directory_actor>(), w.leader.as<proto::leader_actor>());
+  w.read({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 0);
+  w.advance(2 * latency);
+  w.read({10}, 1);
+  auto split = policy == core::policy::split;
+  w.advance(4 * latency);
+  auto short_one = w.engines[1].next<proto::blocks_read>();
+  CHECK(short_one.has_value() == split);
+  CHECK_FALSE(w.engines[0].next<proto::blocks_read>());
+  w.advance(10 * latency);
+  CHECK(w.engines[0].next<proto::blocks_read>()->good_blocks == 10);
+  if (!split) CHECK(w.engines[1].next<proto::blocks_read>()->good_blocks == 1);
+}
