@@ -1,6 +1,7 @@
 #include "apps/cmd_qos.hpp"
 
 #include "apps/command.hpp"
+#include "apps/options.hpp"
 #include "core/policy/qos.hpp"
 #include "net/verbs_devices.hpp"
 
