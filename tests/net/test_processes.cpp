@@ -1,4 +1,5 @@
 // What the UCX fabric promises across processes, and when one of them dies or stands still.
+#include "holdings.hpp"
 #include "peer_process.hpp"
 
 #include "net/ucx_fabric.hpp"
@@ -159,4 +160,50 @@ TEST_CASE("an idle fabric sleeps") {
   std::this_thread::sleep_for(500ms); // the measured interval
   auto woken = ucx_wake_ups(*both.here) - before;
   CHECK(woken < 200); // keepalives and late discards; a spinning lane would wake a hundred thousand times
+}
+
+TEST_CASE("memory mapped from a peer is unmapped when the peer dies") {
+  two_processes both{"shared memory", "allocated"};
+  outcome<std::string> downs;
+  both.here->on_peer_down([downs](peer_id, std::string why) mutable { downs.set(why); });
+  auto before = count_holdings().shared_mappings;
+  REQUIRE_FALSE(put(*both.around, *both.here, both.moving(0, size)));
+  CHECK(count_holdings().shared_mappings > before);
+  both.peer.kill();
+  both.around->await(downs);
+  CHECK(both.around->let_run([&](std::chrono::milliseconds limit) {
+    auto end = std::chrono::steady_clock::now() + limit;
+    while (count_holdings().shared_mappings > before && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    return count_holdings().shared_mappings <= before;
+  }));
+}
+
+TEST_CASE("a lane that flaps comes back to its old throughput") {
+  two_processes both{any_transport(), any_memory()};
+  auto seconds = [&] {
+    outcome<ending> ends;
+    constexpr unsigned count = 64;
+    auto begin = std::chrono::steady_clock::now();
+    for (unsigned i = 0; i < count; ++i)
+      both.here->put(both.moving(i * (size / count), size / count), into(ends));
+    for (auto& end : both.around->await(ends, count)) {
+      if (end) FAIL(end->text);
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  auto best = seconds();
+  for (int i = 0; i < 7; ++i) best = std::min(best, seconds());
+  for (int i = 0; i < 20; ++i) {
+    outcome<ending> ends;
+    for (int k = 0; k < 8; ++k) both.here->put(both.moving(0, size / 8), into(ends));
+    both.here->disconnect(both.id);
+    both.around->await(ends, 8);
+    both.join();
+  }
+  // The machine may be slower for a while, a lane that is would stay so.
+  auto again = seconds();
+  for (int i = 0; i < 40 && again > 1.25 * best; ++i) again = std::min(again, seconds());
+  INFO("64 MiB took " << best * 1e3 << " ms before, " << again * 1e3 << " ms after");
+  CHECK(again <= 1.5 * best);
 }
