@@ -45,7 +45,7 @@ struct inbox {
 caf::behavior everybody(caf::event_based_actor*, inbox* in) {
   return {
       [in](const proto::prefill_work& work) {
-        in->prefill.push_back({work.request.id, work.request.epoch, work.request.hit_blocks});
+        in->prefill.push_back({work.request.id, work.request.epoch, work.request.hits.blocks()});
       },
       [in](const proto::rejected&) { ++in->rejected; },
       [](const proto::engine_up&) {},

@@ -24,7 +24,7 @@ constexpr std::size_t transfers_per_cycle = 24;
 
 unsigned cycles() {
   auto given = std::getenv("DUALPATH_SOAK_CYCLES");
-  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 0)) : 15;
+  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 0)) : 5;
 }
 
 /// Of one cycle; completions keep it alive, so that one that comes twice or late is seen.
