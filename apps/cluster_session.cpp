@@ -131,14 +131,15 @@ open_session(const run_options& options, const raw_run_options& raw, const net::
 
 int serve_launched_node(const raw_run_options& raw) {
   auto options = resolve(raw);
-  if (!options || !check_size(*options, net::detect_launch())) return exit_usage; // rank 0 says why
+  // Rank 0 says why, and fails; were we to fail first, the launcher would end it before it can.
+  if (!options || !check_size(*options, net::detect_launch())) return exit_ok;
   auto job = net::pmix_job::open();
   if (!job) return report_error(job.error());
   node_identity who;
   who.rank = job->rank();
   auto contact = job->exchange({});
   if (!contact) return report_error(contact.error());
-  if (!contact->failure.empty()) return exit_failed; // rank 0 says why
+  if (!contact->failure.empty()) return exit_ok;
   return serve_as_node(raw, *contact, who);
 }
 

@@ -32,6 +32,9 @@ unsigned remaining(std::array<iovec, 2>& parts, std::int64_t position, header_pa
 
 bool again(int code) { return code == -EINTR || code == -EAGAIN; }
 
+// io_uring hands an allocation to a thread of the kernel: for a smaller file that takes longer than it saves.
+constexpr std::uint64_t least_allocated_bytes = 1ULL << 20;
+
 } // namespace
 
 core::error block_files::failure(int code, std::string_view verb, const core::block_key& key) const {
@@ -136,7 +139,7 @@ task<int> block_files::publish(const char* temp, const core::block_key& key) {
 }
 
 task<int> block_files::preallocate(int file) {
-  if (!allocates_) co_return 0;
+  if (!allocates_ || file_bytes() < least_allocated_bytes) co_return 0;
   int rc = -EINTR;
   while (again(rc)) {
     int tried = co_await ring_.allocate(file, file_bytes());

@@ -240,5 +240,8 @@ TEST_CASE("peers that die, stand still and flap leave no buffer, descriptor or t
   std::fflush(stdout);
   // UCX's pools of buffers keep the most they ever needed, in chunks of megabytes.
   CHECK(after.resident_bytes < before.resident_bytes * 11 / 10 + (16 << 20));
-  CHECK(after.descriptors <= before.descriptors + 4);
+  // Where both ends open a connection at once over shared memory, UCX keeps what the one given up had mapped
+  // until the peer's process ends.
+  auto crossed = transport == "tcp" ? 0 : 2 * count;
+  CHECK(after.descriptors <= before.descriptors + 4 + crossed);
 }
