@@ -49,7 +49,9 @@ core::result<std::unique_ptr<net::fabric>> open_separated_fabric(const run_optio
   auto ports = listed ? std::move(*listed) : std::vector<core::port_report>{};
   auto paced = paces_lanes(options.pacing, options.transports, options.qos, ports);
   fabric.lane_settings = net::lane_settings_for(options.qos, ports);
-  if (paced) fabric.niceness[static_cast<std::size_t>(net::lane::kv)] = kv_niceness;
+  // Only where asked for: beside engines that compute on the same CPU it would starve the KV they wait for.
+  if (options.pacing == pacing_mode::on)
+    fabric.niceness[static_cast<std::size_t>(net::lane::kv)] = kv_niceness;
   auto clock = fabric.clock;
   auto opened = net::open_ucx_fabric(std::move(fabric));
   if (!opened || !paced) return opened;

@@ -13,8 +13,8 @@
 
 namespace dualpath::apps {
 
-/// Of the thread that carries KV, beside those that carry collectives, where lanes are paced: there the CPU
-/// is what lanes share (see dualpath bench lanes).
+/// Of the thread that carries KV, beside those that carry collectives, with --pacing on: the CPU is what
+/// lanes share there (see dualpath bench lanes).
 inline constexpr int kv_niceness = 10;
 
 /// Whether lanes are paced. auto: unless all bytes go over RDMA ports that fit the classes; `transports` as

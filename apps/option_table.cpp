@@ -272,8 +272,7 @@ const option_row table[] = {
 
     {"pacing", device_group, kind::text, "WHEN", "auto",
      "Pacing of the compute network's lanes in software: auto (unless all bytes go over RDMA ports that fit "
-     "the "
-     "traffic classes), on or off",
+     "the traffic classes), on (and KV's threads at a lower priority) or off",
      [](run_options& o, const values& v) { return set_pacing(v[0], o.pacing); }},
     {"qos-vlarb-high", device_group, kind::text, "TABLE", "0:192,1:192,2:0,3:192",
      "High arbiter table of the lanes, LANE:WEIGHT: 0 other, 1 collective, 2 kv, 3 control",
