@@ -36,6 +36,7 @@ core::result<net::head_contact> cluster_session::listen(const run_options& optio
   auto identity = net::tls_identity::derive(secret);
   if (!identity) return identity.error();
   identity_.emplace(std::move(*identity));
+  secret_ = secret;
   plane_ = std::make_unique<actors::control_plane>(
       actors::control_options{identity_->certificate_path(), identity_->key_path()});
   actors::membership_plan plan;

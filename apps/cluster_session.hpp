@@ -35,6 +35,7 @@ public:
   bool spans_processes() const { return membership_ != nullptr; }
   /// Where the data plane of this process listens; "": everywhere.
   const std::string& net_device() const { return net_device_; }
+  const std::string& secret() const { return secret_; }
   const proto::membership_actor& membership() const { return membership_; }
   const option_values& settings() const { return settings_; }
   std::uint64_t next_run() { return ++run_; }
@@ -49,7 +50,7 @@ private:
   std::unique_ptr<actors::control_plane> plane_;
   proto::membership_actor membership_;
   option_values settings_;
-  std::string net_device_ = "lo";
+  std::string net_device_ = "lo", secret_;
   std::uint64_t run_ = 0;
 };
 

@@ -25,8 +25,8 @@ namespace {
 /// Makes the devices of the node for one run after another; a model is loaded once.
 class node_factory {
 public:
-  node_factory(const raw_run_options& raw, std::string net_device)
-      : raw_{raw}, net_device_{std::move(net_device)} {}
+  node_factory(const raw_run_options& raw, std::string net_device, std::string secret)
+      : raw_{raw}, net_device_{std::move(net_device)}, secret_{std::move(secret)} {}
   core::result<actors::node_run> make(const proto::run_order& order);
 
 private:
@@ -34,7 +34,7 @@ private:
   core::result<void> load(const run_options& options, const proto::run_order& order);
 
   const raw_run_options& raw_;
-  std::string net_device_;
+  std::string net_device_, secret_;
   std::string model_;
   std::optional<compute_source> source_;
 };
@@ -48,6 +48,7 @@ core::result<run_options> node_factory::options_for(const proto::run_order& orde
   auto options = resolve_for_node(merged);
   if (!options) return options;
   options->net_device = net_device_;
+  options->data_plane_secret = secret_;
   options->cluster = {order.prefill_engines_here / options->gpus_per_node,
                       order.decode_engines_here / options->gpus_per_node};
   auto local = raw_.given.find("store");
@@ -152,7 +153,7 @@ int serve_as_node(const raw_run_options& raw, const net::head_contact& head, con
   if (!identity) return report_error(identity.error());
   actors::control_plane plane{{identity->certificate_path(), identity->key_path()}};
   auto address = who.listen_host.empty() ? net::address_towards(head.host, head.port) : who.listen_host;
-  node_factory factory{raw, net::device_of(address)};
+  node_factory factory{raw, net::device_of(address), head.secret};
   actors::node_host_options options;
   options.head_host = head.host;
   options.head_port = head.port;

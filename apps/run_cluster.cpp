@@ -132,6 +132,7 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
                                         std::shared_ptr<core::drain_switch> drain) {
   auto options = given;
   options.net_device = session.net_device();
+  options.data_plane_secret = session.secret();
   core::steady_clock clock;
   auto where = run_store::open(options, session.spans_processes());
   if (!where) return where.error();

@@ -1,5 +1,7 @@
 #include "net/handshake.hpp"
 
+#include <openssl/crypto.h>
+
 #include <string>
 
 namespace dualpath::net {
@@ -33,6 +35,17 @@ core::result<void> check_peer(const identity& ours, const wire::peer_identity& t
   }
   if (who.model != ours.model) return mismatch(who, "model fingerprint", hex(who.model), hex(ours.model));
   return {};
+}
+
+core::result<void> check_proof(const wire::hello& hello, std::string_view secret) {
+  auto wanted = wire::prove(hello, secret);
+  if (wanted.empty()) return {};
+  if (hello.proof.size() == wanted.size()
+      && CRYPTO_memcmp(hello.proof.data(), wanted.data(), wanted.size()) == 0)
+    return {};
+  return core::error{core::errc::refused, "peer engine "
+                                              + std::to_string(hello.sender.sender.who.engine.value)
+                                              + " does not hold the secret of this cluster"};
 }
 
 core::result<void> check_target(const identity& ours, std::uint64_t named_instance) {

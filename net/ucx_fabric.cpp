@@ -136,6 +136,7 @@ private:
   ucx_lane& at(lane which) { return *lanes_[index(which)]; }
 
   const wire::address& own_address() const override { return own_; }
+  wire::bytes prove(const wire::hello& hello) const override { return wire::prove(hello, options_.secret); }
   core::result<std::shared_ptr<ucx_peer>> accept(lane on, const wire::hello& hello) override;
   std::shared_ptr<ucx_region> find_memory(std::uint64_t base, std::uint64_t size) const override {
     return regions_.find(base, size);
@@ -267,6 +268,7 @@ void ucx_fabric::lost(const std::shared_ptr<ucx_peer>& peer, const std::string& 
 }
 
 core::result<std::shared_ptr<ucx_peer>> ucx_fabric::accept(lane on, const wire::hello& hello) {
+  if (auto checked = check_proof(hello, options_.secret); !checked) return checked.error();
   if (auto checked = check_target(options_.self, hello.target_instance); !checked) return checked.error();
   if (auto checked = check_peer(options_.self, hello.sender.sender); !checked) return checked.error();
   auto known = peers_.find_instance(hello.sender.sender.who.instance);

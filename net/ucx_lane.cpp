@@ -383,8 +383,12 @@ core::result<ucx_endpoint*> ucx_lane::open_endpoint(const std::shared_ptr<ucx_pe
   out.said_hello = answered == nullptr;
   if (answered == nullptr) {
     auto own = out.own_worker();
-    wire::hello hello{host_.own_address(), peer->who.instance, out.generation(),
-                      (own ? own : outgoing_.get())->address()};
+    wire::hello hello{host_.own_address(),
+                      peer->who.instance,
+                      out.generation(),
+                      (own ? own : outgoing_.get())->address(),
+                      {}};
+    hello.proof = host_.prove(hello);
     send_internal(out, letter_kind::hello, wire::encode(hello), false, no_deadline);
   } else {
     out.heard();

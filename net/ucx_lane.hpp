@@ -26,6 +26,7 @@ class ucx_lane_host {
 public:
   virtual ~ucx_lane_host() = default;
   virtual const wire::address& own_address() const = 0;
+  virtual wire::bytes prove(const wire::hello& hello) const = 0;
   /// The peer that says hello. Errors: refused.
   virtual core::result<std::shared_ptr<ucx_peer>> accept(lane on, const wire::hello& hello) = 0;
   virtual std::shared_ptr<ucx_peer> find_peer(std::uint64_t instance) const = 0;

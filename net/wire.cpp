@@ -2,6 +2,9 @@
 
 #include "proto/peer.capnp.h"
 
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
@@ -145,7 +148,22 @@ bytes encode(const hello& value) {
     root.setReplyTo(as_data(value.reply_to));
     auto sum = core::digest128(value.reply_to);
     root.setReplyDigest(kj::arrayPtr(sum.data(), sum.size()));
+    root.setProof(as_data(value.proof));
   });
+}
+
+bytes prove(const hello& value, std::string_view secret) {
+  if (secret.empty()) return {};
+  auto bare = value;
+  bare.proof.clear();
+  auto text = encode(bare);
+  bytes proof(EVP_MAX_MD_SIZE);
+  unsigned int length = 0;
+  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+       reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+       reinterpret_cast<unsigned char*>(proof.data()), &length);
+  proof.resize(length);
+  return proof;
 }
 
 bytes encode(const hello_reply& value) {
@@ -248,6 +266,7 @@ core::result<hello> decode_hello(view from) {
     if (!matches(root.getReplyDigest(), core::digest128(out.reply_to))) {
       return malformed("hello", "its digest does not match");
     }
+    out.proof = copy_of(root.getProof());
     return out;
   });
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dualpath::net::wire {
@@ -37,6 +38,7 @@ struct hello {
   std::uint64_t target_instance = 0;
   std::uint64_t generation = 0;
   bytes reply_to; ///< transport address of the endpoint's worker
+  bytes proof;    ///< see prove()
 };
 
 struct hello_reply {
@@ -81,6 +83,10 @@ struct copy_reply {
   std::uint64_t chunk = 0;
   std::string refusal; ///< empty: done
 };
+
+/// HMAC-SHA256 of everything else in the hello, keyed with the cluster's secret; empty without a secret. It
+/// binds the sender to the process instance that the hello names, and is of no use at another.
+bytes prove(const hello& value, std::string_view secret);
 
 bytes encode(const address& value);
 bytes encode(const hello& value);

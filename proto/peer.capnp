@@ -33,6 +33,7 @@ struct Hello {
   generation @2 :UInt64;       # of the sender's endpoint on this lane, counted from 1
   replyTo @3 :Data;            # transport address of the endpoint's worker
   replyDigest @4 :Data;
+  proof @5 :Data;              # that the sender holds the cluster's secret: an HMAC over all else
 }
 
 struct HelloReply {

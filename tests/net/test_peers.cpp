@@ -1,6 +1,8 @@
 // What every fabric promises about peers and messages; run over each of them.
 #include "world.hpp"
 
+#include "net/ucx_fabric.hpp"
+
 #include "net/wire.hpp"
 
 #include <algorithm>
@@ -211,6 +213,34 @@ TEST_CASE("a disconnect fails what is in flight, is told to the peer, and the pa
   CHECK(*again == pair.b_at_a); // the same process is the same peer, its exported memory is still known
   CHECK_FALSE(put(around, *pair.a, pair.from_a({{0, 0, 0, 0, 1 << 20, 1}})));
   CHECK_FALSE(put(around, *pair.b, pair.from_b({{0, 0, 0, 0, 1 << 20, 1}})));
+}
+
+TEST_CASE("an engine without the cluster's secret is refused before anything else of it counts") {
+  core::steady_clock clock;
+  auto open = [&](std::uint32_t number, const std::string& secret) {
+    ucx_fabric_options options;
+    options.clock = &clock;
+    options.self = engine(number);
+    options.transports = "tcp,self";
+    options.secret = secret;
+    auto opened = open_ucx_fabric(std::move(options));
+    REQUIRE(opened);
+    return std::move(*opened);
+  };
+  auto reach = [&](fabric& from, fabric& to) {
+    outcome<core::result<peer_id>> box;
+    from.connect(to.address(), clock.now() + 20s, [box](auto peer) mutable { box.set(std::move(peer)); });
+    REQUIRE(box.wait_for(1, 30s));
+    return box.values().front();
+  };
+  auto member = open(1, "the secret"), other = open(2, "the secret");
+  auto stranger = open(3, "another one"), nobody = open(4, "");
+  CHECK(reach(*other, *member));
+  for (auto* outside : {stranger.get(), nobody.get()}) {
+    auto refused = reach(*outside, *member);
+    REQUIRE_FALSE(refused);
+    CHECK(tells(refused.error(), core::errc::refused, "does not hold the secret"));
+  }
 }
 
 TEST_CASE("an engine that is cut off cannot touch memory any more, nor come back") {
