@@ -1,6 +1,7 @@
 #include "core/fault_plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 #include <random>
@@ -11,10 +12,28 @@ namespace dualpath::core {
 
 namespace {
 
-struct planned_fault {
-  engine_role role;
-  std::uint64_t step;
-};
+constexpr std::array<std::string_view, leg_count> leg_names{
+    "prefill-read", "decode-read",      "write",          "prefill-copy", "decode-copy",   "get",
+    "put",          "prefill-compute",  "decode-compute", "prefill-work", "open-landing",  "landing",
+    "hits-loaded",  "hits-read",        "decode-work",    "handed-over",  "close-landing", "tokens",
+    "round-done",   "request-finished", "request-failed", "abandon",      "abandoned",     "interrupted"};
+
+std::optional<leg> parse_leg(std::string_view text) {
+  auto found = std::find(leg_names.begin(), leg_names.end(), text);
+  if (found == leg_names.end()) return std::nullopt;
+  return static_cast<leg>(found - leg_names.begin());
+}
+
+std::optional<fault_kind> parse_kind(std::string_view text) {
+  if (text == "error") return fault_kind::error;
+  if (text == "late") return fault_kind::late;
+  if (text == "lost") return fault_kind::lost;
+  return std::nullopt;
+}
+
+constexpr const char* name_of(fault_kind kind) {
+  return kind == fault_kind::error ? "error" : kind == fault_kind::late ? "late" : "lost";
+}
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -54,58 +73,152 @@ std::vector<std::uint64_t> draw_steps(std::uint64_t count, std::uint64_t within,
   return steps;
 }
 
-/// The faults a text stands for; none where it cannot be understood.
-std::vector<planned_fault> parse_text(std::string_view text) {
-  constexpr std::uint64_t most_faults = 1000;
-  auto parts = split(text);
-  if (parts.size() < 3) return {};
-  auto role = parse_role(parts[1]);
-  if (!role) return {};
-  if (parts[0] == "crash" && parts.size() == 3) {
-    auto step = parse_number(parts[2], 1);
-    if (step) return {{*role, *step}};
+/// A number that looks random and depends on its inputs alone (splitmix64).
+std::uint64_t mix(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  auto z = seed * 0x9e3779b97f4a7c15ULL + stream * 0xd1b54a32d192ed03ULL + index;
+  for (auto factor : {0xbf58476d1ce4e5b9ULL, 0x94d049bb133111ebULL}) {
+    z = (z ^ (z >> 30)) * factor;
+    z ^= z >> 27;
   }
-  if (parts[0] == "random" && parts.size() == 5) {
-    auto count = parse_number(parts[2], 1), within = parse_number(parts[3], 1),
-         seed = parse_number(parts[4], 0);
-    if (!count || !within || !seed || *count > *within || *count > most_faults) return {};
-    std::vector<planned_fault> faults;
-    for (auto step : draw_steps(*count, *within, *seed)) faults.push_back({*role, step});
-    return faults;
-  }
-  return {};
+  return z ^ (z >> 31);
 }
 
 } // namespace
+
+std::string_view to_string(leg l) { return leg_names[static_cast<std::size_t>(l)]; }
+
+/// Understands one text and adds its faults to a plan.
+struct fault_plan::reader {
+  shared_state& state;
+  std::vector<std::string_view> parts;
+
+  bool read() {
+    if (parts.size() < 3) return false;
+    if (parts[0] == "crash") return read_crash();
+    if (parts[0] == "random") return read_random();
+    if (parts[0] == "chaos") return read_chaos();
+    return read_leg();
+  }
+  bool read_crash() {
+    auto role = parse_role(parts[1]);
+    auto step = parse_number(parts[2], 1);
+    if (parts.size() != 3 || !role || !step) return false;
+    state.of(*role).steps.push_back(*step);
+    return true;
+  }
+  bool read_random() {
+    constexpr std::uint64_t most_faults = 1000;
+    auto role = parse_role(parts[1]);
+    if (parts.size() != 5 || !role) return false;
+    auto count = parse_number(parts[2], 1), within = parse_number(parts[3], 1),
+         seed = parse_number(parts[4], 0);
+    if (!count || !within || !seed || *count > *within || *count > most_faults) return false;
+    auto& steps = state.of(*role).steps;
+    for (auto step : draw_steps(*count, *within, *seed)) steps.push_back(step);
+    return true;
+  }
+  bool read_chaos() {
+    auto permille = parse_number(parts[1], 1), seed = parse_number(parts[2], 0);
+    if (parts.size() != 3 || !permille || *permille > 1000 || !seed || state.chaos) return false;
+    state.chaos = fault_plan::chaos{*permille, *seed};
+    return true;
+  }
+  bool read_leg() {
+    auto kind = parse_kind(parts[0]);
+    auto which = parse_leg(parts[1]);
+    auto operation = parse_number(parts[2], 1);
+    if (parts.size() != 3 || !kind || !which || !operation) return false;
+    if (is_message(*which) && *kind == fault_kind::error) return false;
+    state.of(*which).faults.push_back({*operation, *kind});
+    return true;
+  }
+};
 
 fault_plan::fault_plan() : state_{std::make_shared<shared_state>()} {}
 
 result<fault_plan> fault_plan::parse(const std::vector<std::string>& texts) {
   fault_plan plan;
   for (const auto& text : texts) {
-    auto faults = parse_text(text);
-    if (faults.empty())
+    if (!reader{*plan.state_, split(text)}.read())
       return error{errc::invalid_argument,
                    "\"" + text
-                       + "\" is not a fault; write crash:prefill:N, crash:decode:N with N from 1, or "
-                         "random:ROLE:COUNT:WITHIN:SEED with COUNT up to WITHIN and 1000."};
-    for (auto [role, step] : faults) plan.state_->of(role).steps.push_back(step);
+                       + "\" is not a fault; write crash:prefill:N, crash:decode:N with N from 1, "
+                         "random:ROLE:COUNT:WITHIN:SEED with COUNT up to WITHIN and 1000, error:LEG:N, "
+                         "late:LEG:N or lost:LEG:N, where messages are late or lost only, or once "
+                         "chaos:PERMILLE:SEED."};
   }
+  if (auto sorted = plan.sort_and_check(); !sorted) return sorted.error();
+  return plan;
+}
+
+result<void> fault_plan::sort_and_check() {
   for (auto role : {engine_role::prefill, engine_role::decode}) {
-    auto& steps = plan.state_->of(role).steps;
+    auto& steps = state_->of(role).steps;
     std::sort(steps.begin(), steps.end());
     auto twice = std::adjacent_find(steps.begin(), steps.end());
     if (twice != steps.end())
       return error{errc::invalid_argument, "Two faults crash " + std::string{to_string(role)} + " step "
                                                + std::to_string(*twice) + "; a step can crash once."};
   }
-  return plan;
+  for (std::size_t i = 0; i < leg_count; ++i) {
+    auto& faults = state_->legs[i].faults;
+    std::sort(faults.begin(), faults.end(), [](auto& a, auto& b) { return a.operation < b.operation; });
+    auto twice = std::adjacent_find(faults.begin(), faults.end(),
+                                    [](auto& a, auto& b) { return a.operation == b.operation; });
+    if (twice != faults.end())
+      return error{errc::invalid_argument, "Two faults hit " + std::string{leg_names[i]} + " "
+                                               + std::to_string(twice->operation)
+                                               + "; an operation has one fault."};
+  }
+  return {};
+}
+
+bool fault_plan::chaotic_crash(engine_role role, std::uint64_t step) const {
+  // A crash costs more than any other fault, and an engine has a budget of restarts.
+  constexpr std::uint64_t most_crashes = 3;
+  if (!state_->chaos || state_->crashed >= most_crashes) return false;
+  auto [permille, seed] = *state_->chaos;
+  return mix(seed, leg_count + static_cast<std::uint64_t>(role), step) % 1000 < permille;
 }
 
 bool fault_plan::should_crash(engine_role role) {
   auto& faults = state_->of(role);
   auto step = faults.started.fetch_add(1, std::memory_order_relaxed) + 1;
-  return std::binary_search(faults.steps.begin(), faults.steps.end(), step);
+  auto crashes =
+      std::binary_search(faults.steps.begin(), faults.steps.end(), step) || chaotic_crash(role, step);
+  if (crashes) {
+    ++state_->crashed;
+    ++state_->happened;
+  }
+  return crashes;
+}
+
+fault_kind fault_plan::chaotic(leg l, std::uint64_t operation) const {
+  auto [permille, seed] = *state_->chaos;
+  auto drawn = mix(seed, static_cast<std::uint64_t>(l), operation);
+  if (drawn % 1000 >= permille) return fault_kind::none;
+  auto which = drawn / 1000 % 3;
+  if (is_message(l)) return which == 0 ? fault_kind::late : fault_kind::lost;
+  // A device that hangs takes its engine along for good, and a transfer ends at its deadline in any case.
+  if (which == 2) return l == leg::get || l == leg::put ? fault_kind::lost : fault_kind::late;
+  // Late computations crash their engine.
+  if (l == leg::prefill_compute || l == leg::decode_compute) return fault_kind::error;
+  return which == 0 ? fault_kind::error : fault_kind::late;
+}
+
+fault_kind fault_plan::next(leg l) {
+  auto& planned = state_->of(l);
+  auto operation = planned.started.fetch_add(1, std::memory_order_relaxed) + 1;
+  auto kind = fault_kind::none;
+  auto found = std::lower_bound(planned.faults.begin(), planned.faults.end(), operation,
+                                [](auto& fault, auto number) { return fault.operation < number; });
+  if (found != planned.faults.end() && found->operation == operation) {
+    kind = found->kind;
+  } else if (state_->chaos) {
+    kind = chaotic(l, operation);
+  }
+  if (kind != fault_kind::none) ++state_->happened;
+  return kind;
 }
 
 std::size_t fault_plan::pending() const {
@@ -116,14 +229,35 @@ std::size_t fault_plan::pending() const {
     count += static_cast<std::size_t>(
         std::count_if(faults.steps.begin(), faults.steps.end(), [&](auto step) { return step > started; }));
   }
+  for (auto& planned : state_->legs) {
+    auto started = planned.started.load(std::memory_order_relaxed);
+    count += static_cast<std::size_t>(std::count_if(planned.faults.begin(), planned.faults.end(),
+                                                    [&](auto& fault) { return fault.operation > started; }));
+  }
   return count;
 }
+
+bool fault_plan::touches_devices() const {
+  if (state_->chaos) return true;
+  for (std::size_t i = 0; i < leg_count; ++i)
+    if (!is_message(static_cast<leg>(i)) && !state_->legs[i].faults.empty()) return true;
+  return false;
+}
+
+bool fault_plan::empty() const { return !state_->chaos && describe().empty(); }
 
 std::vector<std::string> fault_plan::describe() const {
   std::vector<std::string> texts;
   for (auto role : {engine_role::prefill, engine_role::decode})
     for (auto step : state_->of(role).steps)
       texts.push_back("crash:" + std::string{to_string(role)} + ":" + std::to_string(step));
+  for (std::size_t i = 0; i < leg_count; ++i)
+    for (auto [operation, kind] : state_->legs[i].faults)
+      texts.push_back(std::string{name_of(kind)} + ":" + std::string{leg_names[i]} + ":"
+                      + std::to_string(operation));
+  if (state_->chaos)
+    texts.push_back("chaos:" + std::to_string(state_->chaos->permille) + ":"
+                    + std::to_string(state_->chaos->seed));
   return texts;
 }
 

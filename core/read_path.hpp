@@ -48,6 +48,17 @@ struct read_split {
   friend constexpr bool operator==(const read_split&, const read_split&) = default;
 };
 
+/// Sides whose storage did not answer a read of a request in time.
+struct failed_reads {
+  bool prefill = false, decode = false;
+
+  void add(read_path side) {
+    prefill |= side == read_path::prefill;
+    decode |= side == read_path::decode;
+  }
+  friend bool operator==(const failed_reads&, const failed_reads&) = default;
+};
+
 enum class policy : std::uint8_t {
   dualpath,    ///< the side with the shorter read queue
   split,       ///< both sides, each so many blocks that they finish together

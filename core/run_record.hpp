@@ -5,6 +5,7 @@
 #include "core/clock.hpp"
 #include "core/ids.hpp"
 #include "core/read_path.hpp"
+#include "core/usage_gauge.hpp"
 
 #include <cstdint>
 #include <string>
@@ -47,10 +48,13 @@ struct run_record {
   std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
   std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0; ///< I/O errors of the store
   std::uint32_t engine_restarts = 0;
+  std::uint64_t faults_happened = 0; ///< injected ones
   bool store_full = false;
   std::uint64_t alpha_tokens = 0, beta_tokens = 0; ///< scheduler thresholds in force (spec §7)
   calibration_record calibration;
   std::vector<std::string> warnings;
+  /// Where a run was told to wait for it: what was still held for requests after the last one had ended.
+  resource_usage left_behind{};
 };
 
 } // namespace dualpath::core

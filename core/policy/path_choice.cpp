@@ -84,10 +84,9 @@ private:
   double least_ = 0, most_ = 0; ///< decode-side blocks that the share allows
 };
 
-} // namespace
-
-read_split choose_reads(policy chosen, const path_inputs& inputs, std::uint32_t hit_blocks,
-                        std::uint32_t block_tokens) {
+/// The policy's choice where no side has failed.
+read_split by_policy(policy chosen, const path_inputs& inputs, std::uint32_t hit_blocks,
+                     std::uint32_t block_tokens) {
   if (hit_blocks == 0) return {};
   switch (chosen) {
   case policy::recompute:
@@ -107,6 +106,18 @@ read_split choose_reads(policy chosen, const path_inputs& inputs, std::uint32_t 
   }
   }
   return {};
+}
+
+} // namespace
+
+read_split choose_reads(policy chosen, const path_inputs& inputs, std::uint32_t hit_blocks,
+                        std::uint32_t block_tokens) {
+  auto wished = by_policy(chosen, inputs, hit_blocks, block_tokens);
+  auto [prefill_failed, decode_failed] = inputs.failed;
+  if (prefill_failed && decode_failed) return {};
+  if (prefill_failed) return whole(read_path::decode, wished.blocks());
+  if (decode_failed) return whole(read_path::prefill, wished.blocks());
+  return wished;
 }
 
 } // namespace dualpath::core

@@ -28,6 +28,7 @@ struct path_inputs {
   std::uint64_t turn = 0; ///< a count of decisions; its parity alternates sides
   bool same_node = false; ///< both engines share one storage NIC and one read queue
   read_share share = {};
+  failed_reads failed = {}; ///< sides that did not answer an earlier read of the request
 };
 
 /// Who reads which of `hit_blocks` blocks of `block_tokens` tokens, `block_tokens` at least 1.
@@ -39,6 +40,9 @@ struct path_inputs {
 /// hit, or a single block is asked for. On one node both queues are the same one, and the decode side reads
 /// everything: its hit blocks cross the compute NICs once less. basic: prefill. round_robin: by turn.
 /// recompute: nothing.
+///
+/// Whatever the policy, a side that failed reads nothing, for a slow path beats one that hangs: the other
+/// side takes all, and nothing is read where both have failed.
 read_split choose_reads(policy chosen, const path_inputs& inputs, std::uint32_t hit_blocks,
                         std::uint32_t block_tokens);
 

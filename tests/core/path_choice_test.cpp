@@ -170,3 +170,18 @@ TEST_CASE("a bad block ends a hit, whoever reads what follows it") {
   CHECK(reads.verified(0, 3).path() == read_path::none);
   CHECK(read_split{0, 3}.verified(0, 2) == read_split{0, 2});
 }
+
+TEST_CASE("a side that failed reads nothing, whatever the policy: the other takes all, or nobody") {
+  for (auto p : {policy::dualpath, policy::split, policy::basic, policy::round_robin, policy::oracle})
+    for (auto same_node : {false, true})
+      for (std::uint64_t turn : {0, 1}) {
+        path_inputs inputs{{1000, 100}, {10, 100}, turn, same_node};
+        inputs.failed.add(read_path::prefill);
+        CHECK(choose_reads(p, inputs, 4, block_tokens) == read_split{4, 0});
+        inputs.failed = {};
+        inputs.failed.add(read_path::decode);
+        CHECK(choose_reads(p, inputs, 4, block_tokens) == read_split{0, 4});
+        inputs.failed.add(read_path::prefill);
+        CHECK(choose_reads(p, inputs, 4, block_tokens) == read_split{});
+      }
+}
