@@ -5,11 +5,13 @@ namespace dualpath::actors {
 void block_directory_state::unpin(core::request_id request) {
   auto node = pinned.extract(request);
   if (!node.empty()) trie.unpin(node.mapped());
+  in_use.set(pinned.size());
 }
 
 proto::directory_actor::behavior_type
 block_directory(proto::directory_actor::stateful_pointer<block_directory_state> self,
-                std::shared_ptr<const std::vector<storage::block_name>> stored) {
+                std::shared_ptr<const std::vector<storage::block_name>> stored, core::usage_gauge* usage) {
+  self->state.in_use = core::open_share(usage, core::resource::pinned_prefixes);
   for (auto& name : *stored) self->state.trie.insert(name);
   return {
       [self](proto::find_prefix& ask) -> proto::prefix_found {
@@ -19,6 +21,7 @@ block_directory(proto::directory_actor::stateful_pointer<block_directory_state> 
         ask.keys.resize(blocks);
         state.trie.pin(ask.keys);
         state.pinned.emplace(ask.request, std::move(ask.keys));
+        state.in_use.set(state.pinned.size());
         return {ask.request, static_cast<std::uint32_t>(blocks)};
       },
       [self](const proto::unpin_prefix& ask) { self->state.unpin(ask.request); },

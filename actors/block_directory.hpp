@@ -2,6 +2,7 @@
 // was looked up is pinned for its request until the request has read it.
 #pragma once
 
+#include "core/usage_gauge.hpp"
 #include "proto/interfaces.hpp"
 #include "storage/block_directory.hpp"
 
@@ -15,13 +16,14 @@ struct block_directory_state {
   static inline const char* name = "block_directory";
   storage::block_directory trie;
   std::map<core::request_id, std::vector<core::block_key>> pinned;
+  core::usage_gauge::share in_use;
 
   void unpin(core::request_id request);
 };
 
-/// `stored` holds what the store had at start.
+/// `stored` holds what the store had at start; `usage` may be null.
 proto::directory_actor::behavior_type
 block_directory(proto::directory_actor::stateful_pointer<block_directory_state> self,
-                std::shared_ptr<const std::vector<storage::block_name>> stored);
+                std::shared_ptr<const std::vector<storage::block_name>> stored, core::usage_gauge* usage);
 
 } // namespace dualpath::actors

@@ -8,13 +8,18 @@ void buffer_pool_state::serve() {
   while (!waiting.empty()) {
     auto granted = slots.allocate(waiting.front().count);
     if (!granted) return;
+    count();
     waiting.front().promise.deliver(granted_slots{std::move(*granted), {}});
     waiting.pop_front();
   }
 }
 
+void buffer_pool_state::count() { in_use.set(slots.capacity() - slots.free_slots()); }
+
 proto::buffer_pool_actor::behavior_type
-buffer_pool(proto::buffer_pool_actor::stateful_pointer<buffer_pool_state> self, std::uint32_t slots) {
+buffer_pool(proto::buffer_pool_actor::stateful_pointer<buffer_pool_state> self, std::uint32_t slots,
+            core::usage_gauge* usage) {
+  self->state.in_use = core::open_share(usage, core::resource::buffer_slots);
   self->state.slots = core::slot_allocator{slots};
   return {
       [self](const proto::grant_slots& ask) -> caf::result<granted_slots> {
@@ -34,6 +39,7 @@ buffer_pool(proto::buffer_pool_actor::stateful_pointer<buffer_pool_state> self, 
       },
       [self](const proto::release_slots& back) {
         self->state.slots.release(back.slots);
+        self->state.count();
         self->state.serve();
       },
   };

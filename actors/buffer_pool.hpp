@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/slot_allocator.hpp"
+#include "core/usage_gauge.hpp"
 #include "proto/interfaces.hpp"
 
 #include <deque>
@@ -18,11 +19,15 @@ struct buffer_pool_state {
   static inline const char* name = "buffer_pool";
   core::slot_allocator slots;
   std::deque<waiting_grant> waiting;
+  core::usage_gauge::share in_use;
 
   void serve();
+  void count();
 };
 
+/// `usage` may be null.
 proto::buffer_pool_actor::behavior_type
-buffer_pool(proto::buffer_pool_actor::stateful_pointer<buffer_pool_state> self, std::uint32_t slots);
+buffer_pool(proto::buffer_pool_actor::stateful_pointer<buffer_pool_state> self, std::uint32_t slots,
+            core::usage_gauge* usage);
 
 } // namespace dualpath::actors

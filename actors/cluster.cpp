@@ -23,6 +23,15 @@ private:
   std::promise<core::result<replay_result>> promise_;
 };
 
+/// Waits until nothing is held for requests any more, where somebody counts; what is still held then. Devices
+/// that were made to hang are set going again first: their memory must come back too.
+core::resource_usage settle(const cluster_settings& settings) {
+  if (!settings.usage) return {};
+  if (settings.faults) settings.faults->held().end_all();
+  auto limit = std::max<core::duration>(std::chrono::seconds{10}, 8 * settings.deadline);
+  return settings.usage->await_idle(*settings.clock, limit);
+}
+
 void add_counters(core::run_record& record, const node_devices& node) {
   auto& c = *node.counters;
   record.nodes.push_back({node.node, node.role, c.storage_read_bytes, c.storage_written_bytes, c.kv_put_bytes,
@@ -32,6 +41,7 @@ void add_counters(core::run_record& record, const node_devices& node) {
   record.blocks_corrupt += c.blocks_corrupt;
   record.blocks_unreadable += c.blocks_unreadable;
   record.blocks_unwritten += c.blocks_unwritten;
+  record.storage_overdue += c.storage_overdue;
   record.engine_restarts += c.engine_restarts;
   record.store_full |= c.store_full;
 }
@@ -44,6 +54,7 @@ void add_report(core::run_record& record, const proto::node_report& r) {
   record.blocks_corrupt += r.blocks_corrupt;
   record.blocks_unreadable += r.blocks_unreadable;
   record.blocks_unwritten += r.blocks_unwritten;
+  record.storage_overdue += r.storage_overdue;
   record.engine_restarts += r.engine_restarts;
   record.store_full |= r.store_full;
 }
@@ -72,14 +83,19 @@ core::result<core::run_record> run_cluster(control_plane& plane, std::shared_ptr
       system.spawn(cluster_supervisor, plan,
                    replay_done{[outcome](core::result<replay_result> r) { outcome->set(std::move(r)); }});
   auto result = outcome->get();
+  core::resource_usage left_behind{};
+  if (result) left_behind = settle(*plan->settings);
   stop_actor(caf::actor_cast<caf::actor>(root));
   root = nullptr;
   system.await_all_actors_done();
+  if (plan->settings->faults) plan->settings->faults->held().end_all();
   core::run_record record;
   for (auto& node : plan->nodes) add_counters(record, *node);
   if (plan->remote) end_remote_run(plane, *plan->remote, record);
   if (!result) return result.error();
   record.jct = result->jct;
+  record.left_behind = left_behind;
+  if (plan->settings->faults) record.faults_happened = plan->settings->faults->happened();
   record.rounds = std::move(result->rounds);
   record.rounds_planned = result->rounds_planned;
   return record;

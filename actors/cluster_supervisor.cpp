@@ -13,7 +13,7 @@ cluster_supervisor(proto::cluster_supervisor_actor::stateful_pointer<cluster_sup
                    std::shared_ptr<const cluster_plan> plan, replay_done on_done) {
   auto& children = self->state.children;
   children = make_child_table(self);
-  auto directory = self->spawn(block_directory, plan->stored);
+  auto directory = self->spawn(block_directory, plan->stored, plan->settings->usage);
   auto scheduler = self->spawn(request_scheduler, plan->settings, directory);
   children->adopt(self, directory, "block_directory");
   children->adopt(self, scheduler, "scheduler");

@@ -4,6 +4,7 @@
 #include "actors/emulated_bandwidth.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace dualpath::actors {
 
@@ -11,12 +12,14 @@ namespace {
 
 using proto::outcome;
 
-constexpr std::uint64_t inward_timer = 1, outward_timer = 2;
+constexpr std::uint64_t inward_timer = 1, outward_timer = 2, overdue_timer = 3;
 
 } // namespace
 
 void compute_nic_state::enqueue(queued item) {
   if (auto* transfer = std::get_if<proto::kv_transfer>(&item.work)) {
+    auto peer = peers.find(transfer->peer);
+    if (peer != peers.end() && !links.contains(transfer->peer)) connect(peer->second);
     auto known = links.find(transfer->peer);
     if (known == links.end()) {
       item.answer.deliver(outcome::failure(core::errc::disconnected,
@@ -61,7 +64,9 @@ void compute_nic_state::pump(direction& way) {
 void compute_nic_state::issue(queued item) {
   auto operation = next_operation++;
   if (auto* copy = std::get_if<proto::local_copy>(&item.work)) {
-    in_flight.emplace(operation, item.answer);
+    in_flight.emplace(operation,
+                      compute_nic_state::operation{item.answer, settings->clock->now() + settings->deadline});
+    watch();
     counters->copied_bytes += item.bytes;
     issue_copy(*copy, operation);
     return;
@@ -73,7 +78,7 @@ void compute_nic_state::issue(queued item) {
                                          "engine " + std::to_string(transfer.peer.value) + " is gone"));
     return;
   }
-  in_flight.emplace(operation, item.answer);
+  in_flight.emplace(operation, compute_nic_state::operation{item.answer});
   (transfer.put ? counters->kv_put_bytes : counters->kv_get_bytes) += item.bytes;
   issue_transfer(transfer, known->second.to, operation);
 }
@@ -109,6 +114,26 @@ void compute_nic_state::issue_copy(const proto::local_copy& copy, std::uint64_t 
                          });
 }
 
+void compute_nic_state::watch() {
+  if (std::exchange(watching, true)) return;
+  self->delayed_send(self, settings->deadline / 4, proto::tick{overdue_timer});
+}
+
+void compute_nic_state::find_overdue() {
+  watching = false;
+  auto now = settings->clock->now();
+  auto copies = false;
+  for (auto& [id, operation] : in_flight) {
+    copies |= operation.deadline != core::instant::max();
+    if (operation.deadline > now || !std::exchange(operation.suspect, true)) continue;
+    self->quit(caf::make_error(caf::sec::runtime_error,
+                               "a copy between host and device did not end within "
+                                   + std::to_string(core::to_seconds(settings->deadline)) + " s"));
+    return;
+  }
+  if (copies) watch();
+}
+
 void compute_nic_state::connect(const proto::engine_up& peer) {
   auto& link = links[peer.engine];
   auto old = devices->links.find(peer.engine);
@@ -122,7 +147,9 @@ void compute_nic_state::connect(const proto::engine_up& peer) {
   auto me = caf::actor_cast<proto::compute_nic_actor>(self);
   auto pool = to_bytes(peer.pool_export);
   auto fabric = devices->fabric;
-  auto deadline = settings->clock->now() + settings->transfer_deadline;
+  // Making endpoints on all lanes takes longer than any transfer over them.
+  constexpr core::duration least_time = std::chrono::seconds{30};
+  auto deadline = settings->clock->now() + std::max(settings->transfer_deadline, least_time);
   fabric->connect(to_bytes(peer.fabric_address), deadline,
                   [=, id = peer.engine, inc = peer.incarnation](auto to) {
                     proto::link_ready ready{id, inc, 0, {}};
@@ -162,6 +189,7 @@ void compute_nic_state::connected(const proto::link_ready& ready) {
 }
 
 void compute_nic_state::forget(core::engine_id peer) {
+  peers.erase(peer);
   auto known = links.find(peer);
   if (known == links.end()) return;
   for (auto& item : known->second.waiting)
@@ -209,17 +237,23 @@ proto::compute_nic_actor::behavior_type compute_nic(compute_nic_state::self_poin
         return answer;
       },
       [self](const proto::engine_up& peer) {
-        if (peer.role == core::engine_role::decode) self->state.connect(peer);
+        if (peer.role != core::engine_role::decode) return;
+        self->state.peers.insert_or_assign(peer.engine, peer);
+        self->state.connect(peer);
       },
       [self](const proto::engine_down& peer) { self->state.forget(peer.engine); },
       [self](const proto::operation_done& done) {
         auto node = self->state.in_flight.extract(done.operation);
-        if (!node.empty()) node.mapped().deliver(done.status);
+        if (!node.empty()) node.mapped().answer.deliver(done.status);
         auto cut = self->state.cuts.extract(done.operation);
         if (!cut.empty()) cut.mapped().deliver(proto::devices_idle{});
       },
       [self](const proto::link_ready& ready) { self->state.connected(ready); },
       [self](const proto::tick& timer) {
+        if (timer.id == overdue_timer) {
+          self->state.find_overdue();
+          return;
+        }
         auto& way = timer.id == inward_timer ? self->state.inward : self->state.outward;
         way.timer_set = false;
         self->state.pump(way);

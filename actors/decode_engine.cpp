@@ -1,6 +1,7 @@
 #include "actors/decode_engine.hpp"
 
 #include "actors/children.hpp"
+#include "actors/deliver.hpp"
 #include "actors/device_events.hpp"
 #include "core/log.hpp"
 
@@ -21,6 +22,7 @@ void decode_engine_state::step() {
   if (settings->faults && settings->faults->should_crash(core::engine_role::decode))
     throw std::runtime_error("injected crash in decode");
   stepping = true;
+  stepping_since = settings->clock->now();
   batch = {next_batch++, {active.begin(), active.end()}};
   struct step_memory {
     std::vector<std::shared_ptr<kernels::sequence>> sequences;
@@ -72,7 +74,8 @@ void decode_engine_state::stepped(const proto::batch_sampled& event) {
     if (job.finished) {
       free_if_over(batch.requests[i]);
     } else if (!event.status.ok) {
-      self->send(scheduler, proto::request_failed{job.request.id, job.request.epoch, event.status});
+      deliver(self, *settings, scheduler,
+              proto::request_failed{job.request.id, job.request.epoch, event.status});
       job.finished = true;
       active.erase(job.request.id);
       free_if_over(batch.requests[i]);
@@ -88,8 +91,8 @@ void decode_engine_state::append(decode_job& job, core::token_id token) {
   if (settings->stores_blocks() && job.sequence->size() % settings->layout.block_tokens == 0)
     persist_last_block(job);
   job.sequence->append(token);
-  self->send(caf::actor_cast<proto::client_actor>(job.request.client),
-             proto::tokens{job.request.id, job.generated, {token}});
+  deliver(self, *settings, caf::actor_cast<proto::client_actor>(job.request.client),
+          proto::tokens{job.request.id, job.generated, {token}});
   if (++job.generated >= job.request.generate_tokens) finish(job);
 }
 
@@ -108,6 +111,7 @@ void decode_engine_state::start_write_outs() {
   while (!write_outs.empty()) {
     auto slot = write_slots.allocate(1);
     if (!slot) return;
+    count_use();
     auto [request, block] = write_outs.front();
     write_outs.pop_front();
     write_out(request, block, slot->front());
@@ -123,6 +127,7 @@ void decode_engine_state::drop_write_outs_of_finished() {
       write_outs.emplace_back(request, block);
     } else if (--job.pins == 0) {
       hbm.release(job.hbm_blocks);
+      count_use();
       jobs.erase(request);
     }
   }
@@ -151,6 +156,7 @@ void decode_engine_state::write_out(core::request_id request, std::uint32_t bloc
 
 void decode_engine_state::release_write_slot(std::uint32_t slot) {
   write_slots.release({&slot, 1});
+  count_use();
   start_write_outs();
 }
 
@@ -161,9 +167,9 @@ core::block_key decode_engine_state::parent_key(const decode_job& job, std::uint
 void decode_engine_state::finish(decode_job& job) {
   auto id = job.request.id;
   auto& request = job.request;
-  self->send(caf::actor_cast<proto::client_actor>(request.client),
-             proto::round_done{id, request.hits, request.lost_blocks, request.attempt});
-  self->send(scheduler, proto::request_finished{id, request.epoch});
+  deliver(self, *settings, caf::actor_cast<proto::client_actor>(request.client),
+          proto::round_done{id, request.hits, request.lost_blocks, request.attempt});
+  deliver(self, *settings, scheduler, proto::request_finished{id, request.epoch});
   job.finished = true;
   active.erase(id);
   free_if_over(id);
@@ -173,6 +179,7 @@ void decode_engine_state::free_if_over(core::request_id request) {
   auto found = jobs.find(request);
   if (found == jobs.end() || !found->second.finished || found->second.pins > 0) return;
   hbm.release(found->second.hbm_blocks);
+  count_use();
   jobs.erase(found);
   admit_waiting();
 }
@@ -180,7 +187,8 @@ void decode_engine_state::free_if_over(core::request_id request) {
 proto::decode_actor::behavior_type
 decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
               proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
-              proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool) {
+              proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool,
+              core::incarnation incarnation) {
   auto& state = self->state;
   state.self = self;
   name_crashes(self);
@@ -195,10 +203,14 @@ decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, dev
   state.storage_nic = std::move(storage_nic);
   state.compute_nic = std::move(compute_nic);
   state.pool = std::move(pool);
+  state.incarnation = incarnation;
+  state.hbm_in_use = core::open_share(state.settings->usage, core::resource::hbm_blocks);
+  state.slots_in_use = core::open_share(state.settings->usage, core::resource::buffer_slots);
+  self->delayed_send(self, state.settings->deadline / 4, proto::tick{});
   return {
       [self](const proto::open_landing& ask) { self->state.open_landing(ask, self->current_sender()); },
       [self](const proto::close_landing& ask) {
-        self->state.close_landing({ask.request, ask.epoch}, false);
+        self->state.close_landing({ask.request, ask.epoch});
       },
       [self](proto::decode_work& work) { self->state.accept(std::move(work)); },
       [self](const proto::abandon& order) {
@@ -226,6 +238,12 @@ decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, dev
         auto failed = event;
         if (!self->state.step_error.ok) failed.status = std::exchange(self->state.step_error, {});
         self->state.stepped(failed);
+      },
+      [self](const proto::read_overdue& notice) { self->state.read_overdue(notice); },
+      [self](const proto::take_stock& ask) { self->state.answer_stock(ask.round); },
+      [self](const proto::tick& timer) {
+        self->state.watch();
+        self->delayed_send(self, self->state.settings->deadline / 4, timer);
       },
   };
 }

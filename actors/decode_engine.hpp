@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -23,9 +24,11 @@ namespace dualpath::actors {
 struct landing_area {
   std::vector<std::uint32_t> slots;
   bool granted = false;
-  bool busy = false;      ///< our storage NIC writes into the slots, or they are being copied to HBM
-  bool closed = false;    ///< given up; the slots go back once they are not busy
-  bool abandoned = false; ///< the scheduler waits to hear of it
+  bool busy = false;    ///< our storage NIC writes into the slots, or they are being copied to HBM
+  bool closed = false;  ///< given up; the slots go back once they are not busy
+  bool overdue = false; ///< the store does not answer
+  proto::prefill_actor opener;
+  std::optional<std::uint32_t> good_blocks; ///< once all hits have been read: of these verified
 };
 
 /// A request that is routed again may land a second time before its first landing is fenced.
@@ -59,6 +62,7 @@ struct decode_engine_state {
   proto::storage_nic_actor storage_nic;
   proto::compute_nic_actor compute_nic;
   proto::buffer_pool_actor pool;
+  core::incarnation incarnation;
 
   std::map<landing_key, landing_area> landings;
   std::map<core::engine_id, caf::actor_addr> prefill_engines;
@@ -66,7 +70,8 @@ struct decode_engine_state {
   std::uint32_t cuts_open = 0;            ///< lost engines that may still write into our pool
   std::deque<proto::abandon> abandons_waiting;
   core::slot_allocator hbm;
-  core::slot_allocator write_slots; ///< numbered from write_slots_begin
+  core::usage_gauge::share hbm_in_use, slots_in_use; ///< the latter: of write_slots
+  core::slot_allocator write_slots;                  ///< numbered from write_slots_begin
   std::uint32_t write_slots_begin = 0;
   std::deque<std::pair<core::request_id, std::uint32_t>>
       write_outs;                        ///< blocks in HBM waiting for a write slot
@@ -76,6 +81,7 @@ struct decode_engine_state {
   std::set<core::request_id> active; ///< jobs whose KV is in HBM
   decode_batch batch;                ///< the step on the device
   bool stepping = false;
+  core::instant stepping_since{0};
   proto::outcome step_error; ///< of the layers of the step
   std::uint64_t next_batch = 1;
 
@@ -84,8 +90,10 @@ struct decode_engine_state {
   void landing_granted(const proto::open_landing& ask, proto::prefill_actor prefill,
                        proto::granted_slots& granted);
   void read_hits(const proto::open_landing& ask, proto::prefill_actor prefill);
-  void close_landing(const landing_key& key, bool abandoned);
+  void tell_landing(const landing_key& key, const proto::prefill_actor& prefill);
+  void close_landing(const landing_key& key);
   void release_landing(const landing_key& key);
+  void read_overdue(const proto::read_overdue& notice);
   void abandon(const proto::abandon& order);
 
   // Prefill engines of other processes.
@@ -111,6 +119,10 @@ struct decode_engine_state {
   void finish(decode_job& job);
   void free_if_over(core::request_id request);
 
+  void watch();
+  void answer_stock(std::uint64_t round);
+  void count_use();
+
   std::byte* hbm_block(std::uint32_t index) const;
   std::byte* pool_slot(std::uint32_t index) const;
 };
@@ -118,6 +130,7 @@ struct decode_engine_state {
 proto::decode_actor::behavior_type
 decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
               proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
-              proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool);
+              proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool,
+              core::incarnation incarnation);
 
 } // namespace dualpath::actors

@@ -1,6 +1,8 @@
 // The passive half of a decode engine: landings of requests in prefill, and the way from a landing to HBM.
 #include "actors/decode_engine.hpp"
 
+#include "actors/deliver.hpp"
+
 #include <algorithm>
 
 namespace dualpath::actors {
@@ -10,8 +12,14 @@ using proto::outcome;
 void decode_engine_state::open_landing(const proto::open_landing& ask, const caf::strong_actor_ptr& from) {
   // Sent before it was lost, over a connection of its own: nobody would ever close this landing.
   if (lost_engines.contains(caf::actor_cast<caf::actor_addr>(from))) return;
-  landings.insert_or_assign({ask.request, ask.epoch}, landing_area{});
+  landing_key key{ask.request, ask.epoch};
   auto prefill = caf::actor_cast<proto::prefill_actor>(from);
+  auto [place, is_new] = landings.try_emplace(key);
+  place->second.opener = prefill;
+  if (!is_new) {
+    tell_landing(key, prefill); // asked again
+    return;
+  }
   auto blocks = static_cast<std::uint32_t>(settings->layout.blocks_for(ask.context_tokens));
   self->request(pool, caf::infinite, proto::grant_slots{ask.request, blocks})
       .then([this, ask, prefill](proto::granted_slots& granted) { landing_granted(ask, prefill, granted); });
@@ -39,12 +47,32 @@ void decode_engine_state::landing_granted(const proto::open_landing& ask, proto:
     release_landing(key);
     return;
   }
-  self->send(prefill, proto::landing{ask.request, ask.epoch, granted.slots, granted.status});
   if (!granted.status.ok) {
     landings.erase(key);
-  } else if (!ask.hits.empty()) {
-    read_hits(ask, prefill);
+    deliver(self, *settings, prefill, proto::landing{ask.request, ask.epoch, {}, granted.status});
+    return;
   }
+  tell_landing(key, prefill);
+  if (!ask.hits.empty()) read_hits(ask, prefill);
+}
+
+/// All that the prefill engine waits for and that is known by now.
+void decode_engine_state::tell_landing(const landing_key& key, const proto::prefill_actor& prefill) {
+  auto& area = landings.at(key);
+  if (!area.granted || area.closed) return;
+  proto::landing news{key.first, key.second, area.slots, {}};
+  if (area.overdue) news.status = outcome::failure(core::errc::timed_out, "the store did not answer in time");
+  deliver(self, *settings, prefill, std::move(news));
+  if (area.good_blocks)
+    deliver(self, *settings, prefill, proto::hits_loaded{key.first, key.second, *area.good_blocks});
+}
+
+void decode_engine_state::read_overdue(const proto::read_overdue& notice) {
+  landing_key key{notice.request, notice.epoch};
+  auto found = landings.find(key);
+  if (found == landings.end() || found->second.closed) return;
+  found->second.overdue = true;
+  if (found->second.opener) tell_landing(key, found->second.opener);
 }
 
 void decode_engine_state::read_hits(const proto::open_landing& ask, proto::prefill_actor prefill) {
@@ -54,30 +82,29 @@ void decode_engine_state::read_hits(const proto::open_landing& ask, proto::prefi
   std::vector<std::uint32_t> slots(area.slots.begin(),
                                    area.slots.begin() + static_cast<std::ptrdiff_t>(ask.hits.size()));
   self->request(storage_nic, caf::infinite,
-                proto::read_blocks{ask.request, devices->engine, ask.hits, std::move(slots)})
+                proto::read_blocks{ask.request, ask.epoch, devices->engine, ask.hits, std::move(slots)})
       .then([this, key, prefill](const proto::blocks_read& read) {
         auto& area = landings.at(key);
         area.busy = false;
         if (area.closed) {
           release_landing(key);
-        } else {
-          self->send(prefill, proto::hits_loaded{key.first, key.second, read.good_blocks});
+        } else if (!area.overdue) {
+          area.good_blocks = read.good_blocks;
+          deliver(self, *settings, prefill, proto::hits_loaded{key.first, key.second, read.good_blocks});
         }
       });
 }
 
-void decode_engine_state::close_landing(const landing_key& key, bool abandoned) {
+void decode_engine_state::close_landing(const landing_key& key) {
   auto found = landings.find(key);
   if (found == landings.end()) return;
   found->second.closed = true;
-  found->second.abandoned |= abandoned;
   if (found->second.granted && !found->second.busy) release_landing(key);
 }
 
 void decode_engine_state::release_landing(const landing_key& key) {
   auto node = landings.extract(key);
   if (!node.mapped().slots.empty()) self->send(pool, proto::release_slots{std::move(node.mapped().slots)});
-  if (node.mapped().abandoned) self->send(scheduler, proto::abandoned{key.first, key.second});
 }
 
 void decode_engine_state::abandon(const proto::abandon& order) {
@@ -89,14 +116,11 @@ void decode_engine_state::abandon(const proto::abandon& order) {
     free_if_over(order.request);
   }
   std::erase_if(waiting_for_hbm, [&](auto& work) { return work.request.id == order.request; });
-  // Ordered in prefill, or after the hand-over while its landing still waits for HBM.
-  for (auto epoch : {order.epoch, core::prefill_epoch(order.epoch)}) {
-    landing_key key{order.request, epoch};
-    if (!landings.contains(key)) continue;
-    close_landing(key, true);
-    return;
-  }
-  self->send(scheduler, proto::abandoned{order.request, order.epoch});
+  // Ordered in prefill, or after the hand-over while its landing still waits for HBM. What still touches a
+  // landing then is our own, and nobody waits for that.
+  close_landing({order.request, order.epoch});
+  close_landing({order.request, core::prefill_epoch(order.epoch)});
+  deliver(self, *settings, scheduler, proto::abandoned{order.request, order.epoch});
 }
 
 void decode_engine_state::accept(proto::decode_work work) {
@@ -104,13 +128,13 @@ void decode_engine_state::accept(proto::decode_work work) {
   auto found = landings.find({request.id, core::prefill_epoch(request.epoch)});
   if (found == landings.end() || found->second.closed) {
     auto why = outcome::failure(core::errc::disconnected, "the landing is gone");
-    self->send(scheduler, proto::request_failed{request.id, request.epoch, why});
+    deliver(self, *settings, scheduler, proto::request_failed{request.id, request.epoch, why});
     return;
   }
   // The prefill engine has sent it already; again, since that message may be lost with its sender, or be
   // overtaken by ours on the way to another process.
-  self->send(caf::actor_cast<proto::client_actor>(request.client),
-             proto::tokens{request.id, request.delivered_tokens, {work.first_token}});
+  deliver(self, *settings, caf::actor_cast<proto::client_actor>(request.client),
+          proto::tokens{request.id, request.delivered_tokens, {work.first_token}});
   waiting_for_hbm.push_back(std::move(work));
   admit_waiting();
 }
@@ -141,6 +165,7 @@ void decode_engine_state::admit(proto::decode_work work, std::vector<std::uint32
   job.keys = work.request.keys;
   job.generated = work.request.delivered_tokens + 1;
   job.hbm_blocks = std::move(blocks);
+  count_use();
   job.request = std::move(work.request);
   job.pins = 1;
   auto& area = landings.at(key);
@@ -161,7 +186,7 @@ void decode_engine_state::copied_in(const landing_key& key, const outcome& statu
   --job.pins;
   area.busy = false;
   if (!status.ok && !job.finished) {
-    self->send(scheduler, proto::request_failed{key.first, job.request.epoch, status});
+    deliver(self, *settings, scheduler, proto::request_failed{key.first, job.request.epoch, status});
     job.finished = true;
   }
   if (!job.finished && settings->stores_blocks()) persist_prompt(job, area);

@@ -12,7 +12,7 @@ namespace dualpath::actors {
 void engine_supervisor_state::start_children() {
   auto slots = static_cast<std::uint32_t>(devices->pool.bytes.size() / settings->slot_bytes);
   if (devices->role == core::engine_role::decode) slots -= settings->write_slots;
-  auto pool = self->spawn(buffer_pool, slots);
+  auto pool = self->spawn(buffer_pool, slots, settings->usage);
   auto nic = self->spawn(compute_nic, settings, devices, counters);
   proto::engine_up up;
   up.engine = devices->engine;
@@ -29,12 +29,12 @@ void engine_supervisor_state::start_children() {
   caf::actor engine;
   if (devices->role == core::engine_role::prefill) {
     engine = caf::actor_cast<caf::actor>(
-        self->spawn(prefill_engine, settings, devices, scheduler, storage_nic, nic, pool));
+        self->spawn(prefill_engine, settings, devices, scheduler, storage_nic, nic, pool, incarnation));
   } else {
     up.hbm_tokens =
         devices->hbm->bytes().size() / settings->layout.full_block_bytes() * settings->layout.block_tokens;
     engine = caf::actor_cast<caf::actor>(
-        self->spawn(decode_engine, settings, devices, scheduler, storage_nic, nic, pool));
+        self->spawn(decode_engine, settings, devices, scheduler, storage_nic, nic, pool, incarnation));
   }
   up.actor = caf::actor_cast<caf::strong_actor_ptr>(engine);
   children->adopt(self, pool, "buffer_pool");
@@ -62,7 +62,11 @@ void engine_supervisor_state::fence_devices() {
   auto me = caf::actor_cast<proto::engine_supervisor_actor>(self);
   fences_open = 3;
   devices->computing.when_empty([me] { caf::anon_send(me, proto::devices_idle{}); });
-  devices->fabric->quiesce([me] { caf::anon_send(me, proto::devices_idle{}); });
+  // The others need not wait for a device that hangs: no transfer of ours touches their memory any more.
+  devices->fabric->quiesce([me, to = scheduler, fenced = proto::engine_fenced{devices->engine, incarnation}] {
+    caf::anon_send(to, fenced);
+    caf::anon_send(me, proto::devices_idle{});
+  });
   self->request(storage_nic, caf::infinite, proto::drain_engine{devices->engine})
       .then([this](const proto::devices_idle&) { device_idle(); });
 }

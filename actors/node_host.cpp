@@ -44,6 +44,7 @@ proto::node_report count(const proto::run_order& order, const node_devices& node
   report.blocks_corrupt = c.blocks_corrupt;
   report.blocks_unreadable = c.blocks_unreadable;
   report.blocks_unwritten = c.blocks_unwritten;
+  report.storage_overdue = c.storage_overdue;
   report.engine_restarts = c.engine_restarts;
   report.store_full = c.store_full;
   return report;
@@ -150,6 +151,7 @@ void node_agent::stop_serving() {
     await_own_actors();
   }
   if (!run_) return;
+  if (run_->settings->faults) run_->settings->faults->held().end_all();
   self_->send(head_, count(order_, *run_->node));
   run_.reset();
 }

@@ -24,7 +24,9 @@ struct prefill_job {
   std::uint32_t landed_hit_tokens = 0; ///< of the hit, the first ones: read into the landing, not our pool
   std::uint32_t hit_tokens = 0;
   std::uint32_t cached_tokens = 0; ///< hit, or computed by earlier chunks
-  bool reading = false;            ///< our storage NIC is writing into buffer_slots
+  enum class wait : std::uint8_t { landing, hits, nothing };
+  wait waits_for = wait::landing; ///< from the decode engine; hits are those that it reads
+  core::instant asked{0};         ///< last, for what it waits for
   bool in_batch = false;
   bool abandoned = false; ///< given up, but something is still in flight
 
@@ -57,7 +59,9 @@ struct prefill_batch {
   std::vector<core::token_id> sampled;
   bool sampling_done = false;
   std::uint32_t in_flight = 0; ///< transfers and computations
-  bool failed = false;         ///< nothing new is started; over once nothing is in flight
+  std::uint32_t computing = 0; ///< of these, computations
+  core::instant computing_since{0};
+  bool failed = false; ///< nothing new is started; over once nothing is in flight
   std::string failure;
 
   prefill_batch(std::uint64_t batch_id, std::uint32_t layers, std::uint32_t slots)

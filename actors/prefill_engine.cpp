@@ -1,5 +1,6 @@
 #include "actors/prefill_engine.hpp"
 
+#include "actors/deliver.hpp"
 #include "actors/device_events.hpp"
 #include "core/log.hpp"
 
@@ -12,80 +13,105 @@ using proto::outcome;
 void prefill_engine_state::accept(proto::request request) {
   auto known = decode_engines.find(request.decode);
   if (known == decode_engines.end()) {
-    self->send(scheduler, proto::request_failed{
-                              request.id, request.epoch,
-                              outcome::failure(core::errc::disconnected, "its decode engine is gone")});
+    auto why = outcome::failure(core::errc::disconnected, "its decode engine is gone");
+    deliver(self, *settings, scheduler, proto::request_failed{request.id, request.epoch, why});
     return;
   }
-  proto::open_landing ask{request.id, request.epoch, request.context_tokens(), {}};
-  ask.hits.assign(request.keys.begin(), request.keys.begin() + request.hits.decode_blocks);
+  auto earlier = jobs.find(request.id);
+  if (earlier != jobs.end()) {
+    if (earlier->second.request.epoch >= request.epoch) return;
+    earlier->second.abandoned = true;
+    if (earlier->second.in_batch) {
+      next_attempts.insert_or_assign(request.id, std::move(request));
+      return;
+    }
+    std::erase(ready, request.id);
+    forget(request.id);
+  }
   prefill_job job;
   job.sequence = std::make_shared<kernels::sequence>(request.context);
   job.request = std::move(request);
   auto id = job.request.id;
-  jobs.insert_or_assign(id, std::move(job));
-  self->send(known->second, std::move(ask));
+  ask_for_landing(jobs.insert_or_assign(id, std::move(job)).first->second);
+}
+
+void prefill_engine_state::ask_for_landing(prefill_job& job) {
+  auto& request = job.request;
+  job.asked = settings->clock->now();
+  auto known = decode_engines.find(request.decode);
+  if (known == decode_engines.end()) return; // the scheduler knows as well
+  proto::open_landing ask{request.id, request.epoch, request.context_tokens(), {}};
+  ask.hits.assign(request.keys.begin(), request.keys.begin() + request.hits.decode_blocks);
+  deliver(self, *settings, known->second, std::move(ask));
+}
+
+prefill_job* prefill_engine_state::find_job(core::request_id request, core::epoch epoch) {
+  auto found = jobs.find(request);
+  if (found == jobs.end() || found->second.request.epoch != epoch || found->second.abandoned) return nullptr;
+  return &found->second;
 }
 
 void prefill_engine_state::landed(const proto::landing& landing) {
-  auto found = jobs.find(landing.request);
-  if (found == jobs.end() || found->second.request.epoch != landing.epoch || found->second.abandoned) return;
-  auto& job = found->second;
+  auto* job = find_job(landing.request, landing.epoch);
+  if (!job || job->waits_for == prefill_job::wait::nothing) return;
   if (!landing.status.ok) {
-    fail(job, landing.status);
+    fail(*job, landing.status, {.decode = landing.status.code == core::errc::timed_out});
     return;
   }
-  job.landing_slots = landing.slots;
-  if (job.request.hits.decode_blocks == 0) job.good_decode_blocks = 0;
-  if (job.request.hits.prefill_blocks == 0) {
-    job.good_prefill_blocks = 0;
+  if (job->waits_for != prefill_job::wait::landing) return; // told again
+  job->landing_slots = landing.slots;
+  if (job->request.hits.decode_blocks == 0) {
+    job->good_decode_blocks = 0;
+    job->waits_for = prefill_job::wait::nothing;
   } else {
-    read_hits_here(job);
+    job->waits_for = prefill_job::wait::hits;
   }
-  become_ready_if_read(job);
+  if (job->request.hits.prefill_blocks == 0) {
+    job->good_prefill_blocks = 0;
+  } else {
+    read_hits_here(*job);
+  }
+  become_ready_if_read(*job);
 }
 
 void prefill_engine_state::read_hits_here(prefill_job& job) {
   auto id = job.request.id;
   auto epoch = job.request.epoch;
-  job.reading = true;
   self->request(pool, caf::infinite, proto::grant_slots{id, job.request.hits.prefill_blocks})
       .then([this, id, epoch](proto::granted_slots& granted) {
-        auto& job = jobs.at(id);
-        if (!granted.status.ok || job.abandoned) {
-          job.reading = false;
-          self->send(pool, proto::release_slots{granted.slots});
-          if (job.abandoned) {
-            forget(id);
-          } else {
-            fail(job, granted.status);
-          }
-          return;
+        auto* job = find_job(id, epoch);
+        if (!job) {
+          self->send(pool, proto::release_slots{std::move(granted.slots)});
+        } else if (!granted.status.ok) {
+          fail(*job, granted.status);
+        } else {
+          read_into(*job, std::move(granted.slots));
         }
-        job.buffer_slots = std::move(granted.slots);
-        auto first = job.request.keys.begin() + job.request.hits.decode_blocks;
-        std::vector<core::block_key> hits(first, first + job.request.hits.prefill_blocks);
-        self->request(storage_nic, caf::infinite,
-                      proto::read_blocks{id, devices->engine, std::move(hits), job.buffer_slots})
-            .then([this, id, epoch](const proto::blocks_read& read) {
-              auto& job = jobs.at(id);
-              job.reading = false;
-              if (job.abandoned) {
-                forget(id);
-              } else {
-                part_read(id, epoch, core::engine_role::prefill, read.good_blocks);
-              }
-            });
       });
 }
 
-void prefill_engine_state::part_read(core::request_id request, core::epoch epoch, core::engine_role side,
-                                     std::uint32_t good_blocks) {
-  auto found = jobs.find(request);
-  if (found == jobs.end() || found->second.request.epoch != epoch || found->second.abandoned) return;
-  auto& job = found->second;
+/// The slots belong to the read until it has really ended, whatever becomes of the request meanwhile.
+void prefill_engine_state::read_into(prefill_job& job, std::vector<std::uint32_t> slots) {
+  auto id = job.request.id;
+  auto epoch = job.request.epoch;
+  auto first = job.request.keys.begin() + job.request.hits.decode_blocks;
+  std::vector<core::block_key> hits(first, first + job.request.hits.prefill_blocks);
+  self->request(storage_nic, caf::infinite,
+                proto::read_blocks{id, epoch, devices->engine, std::move(hits), slots})
+      .then([this, id, epoch, slots](const proto::blocks_read& read) mutable {
+        auto* job = find_job(id, epoch);
+        if (!job) {
+          self->send(pool, proto::release_slots{std::move(slots)});
+          return;
+        }
+        job->buffer_slots = std::move(slots);
+        part_read(*job, core::engine_role::prefill, read.good_blocks);
+      });
+}
+
+void prefill_engine_state::part_read(prefill_job& job, core::engine_role side, std::uint32_t good_blocks) {
   (side == core::engine_role::decode ? job.good_decode_blocks : job.good_prefill_blocks) = good_blocks;
-  self->send(scheduler, proto::part_read{request, epoch, side});
+  deliver(self, *settings, scheduler, proto::part_read{job.request.id, job.request.epoch, side});
   become_ready_if_read(job);
 }
 
@@ -98,7 +124,7 @@ void prefill_engine_state::become_ready_if_read(prefill_job& job) {
   job.landed_hit_tokens = good.decode_blocks * settings->layout.block_tokens;
   job.hit_tokens = good.blocks() * settings->layout.block_tokens;
   job.cached_tokens = job.hit_tokens;
-  self->send(scheduler, proto::hits_read{request.id, request.epoch, good.blocks()});
+  deliver(self, *settings, scheduler, proto::hits_read{request.id, request.epoch, good.blocks()});
   ready.push_back(request.id);
   start_batch();
 }
@@ -284,7 +310,7 @@ void prefill_engine_state::compute(std::uint32_t layer) {
       view.blocks.push_back(base + b * settings->layout.layer_block_bytes());
     views.push_back(std::move(view));
   }
-  ++batch->in_flight;
+  started_computing();
   auto me = caf::actor_cast<proto::prefill_actor>(self);
   devices->compute->run_layers(*batch->memory->pass, layer, 1, std::move(views),
                                [me, layer, id = batch->id, keep = batch->memory,
@@ -296,6 +322,7 @@ void prefill_engine_state::compute(std::uint32_t layer) {
 void prefill_engine_state::layer_computed(const proto::layer_computed& event) {
   if (!batch || batch->id != event.batch) return;
   --batch->in_flight;
+  --batch->computing;
   if (!event.status.ok) {
     for (auto& part : batch->parts) part.failed = true;
     fail_batch(event.status.text);
@@ -309,7 +336,7 @@ void prefill_engine_state::layer_computed(const proto::layer_computed& event) {
 }
 
 void prefill_engine_state::sample() {
-  ++batch->in_flight;
+  started_computing();
   auto me = caf::actor_cast<proto::prefill_actor>(self);
   devices->compute->sample(*batch->memory->pass,
                            [me, id = batch->id, keep = batch->memory, inside = devices->computing.enter()](
@@ -321,6 +348,7 @@ void prefill_engine_state::sample() {
 void prefill_engine_state::sampled(const proto::batch_sampled& event) {
   if (!batch || batch->id != event.batch) return;
   --batch->in_flight;
+  --batch->computing;
   batch->sampling_done = true;
   batch->sampled = event.ids;
   if (!event.status.ok) {
@@ -334,8 +362,8 @@ void prefill_engine_state::sampled(const proto::batch_sampled& event) {
       auto token = event.ids[next++];
       // The client need not wait for the transfer to the decode engine.
       if (!job.abandoned)
-        self->send(caf::actor_cast<proto::client_actor>(job.request.client),
-                   proto::tokens{part.request, job.request.delivered_tokens, {token}});
+        deliver(self, *settings, caf::actor_cast<proto::client_actor>(job.request.client),
+                proto::tokens{part.request, job.request.delivered_tokens, {token}});
     }
   }
   finish_batch_if_over();
@@ -389,11 +417,11 @@ void prefill_engine_state::finish_part(const batch_part& part, std::optional<cor
 
 void prefill_engine_state::hand_over(prefill_job& job, core::token_id first_token) {
   auto id = job.request.id;
-  self->send(scheduler, proto::handed_over{id, job.request.epoch});
+  deliver(self, *settings, scheduler, proto::handed_over{id, job.request.epoch});
   auto decode = decode_engines.find(job.request.decode);
   job.request.epoch = core::decode_epoch(job.request.epoch);
   if (decode != decode_engines.end())
-    self->send(decode->second, proto::decode_work{std::move(job.request), first_token});
+    deliver(self, *settings, decode->second, proto::decode_work{std::move(job.request), first_token});
   forget(id);
 }
 

@@ -5,6 +5,10 @@
 // hit blocks that our side reads; always in that order, so that pools cannot deadlock. The decode side reads
 // the first hit blocks into the landing meanwhile. With both parts there, either of which may be all or
 // nothing, it waits, first come first served, for the forward batches that compute its missing tokens.
+//
+// Deadlines: what the decode engine does not tell in time is asked for again, since the connection may have
+// lost question or answer. A part that the store of either side does not answer fails the request, and a
+// computation that does not end fails the engine.
 #pragma once
 
 #include "actors/devices.hpp"
@@ -32,19 +36,24 @@ struct prefill_engine_state {
   proto::storage_nic_actor storage_nic;
   proto::compute_nic_actor compute_nic;
   proto::buffer_pool_actor pool;
+  core::incarnation incarnation;
 
   std::map<core::engine_id, proto::decode_actor> decode_engines;
   std::map<core::request_id, prefill_job> jobs;
   std::deque<core::request_id> ready; ///< hits are in the buffers; waiting for a batch
   std::optional<prefill_batch> batch; ///< the one on the device
   std::uint64_t next_batch = 1;
+  std::map<core::request_id, proto::request> next_attempts; ///< wait for an earlier one to leave
 
   // From assignment to ready.
   void accept(proto::request request);
   void landed(const proto::landing& landing);
+  void ask_for_landing(prefill_job& job);
   void read_hits_here(prefill_job& job);
-  void part_read(core::request_id request, core::epoch epoch, core::engine_role side,
-                 std::uint32_t good_blocks);
+  void read_into(prefill_job& job, std::vector<std::uint32_t> slots);
+  prefill_job* find_job(core::request_id request, core::epoch epoch);
+  void hits_loaded(const proto::hits_loaded& hits);
+  void part_read(prefill_job& job, core::engine_role side, std::uint32_t good_blocks);
   void become_ready_if_read(prefill_job& job);
 
   // Forward batches.
@@ -70,14 +79,21 @@ struct prefill_engine_state {
 
   // Endings.
   void hand_over(prefill_job& job, core::token_id first_token);
-  void fail(prefill_job& job, const proto::outcome& why);
+  void fail(prefill_job& job, const proto::outcome& why, core::failed_reads unanswered = {});
   void abandon(const proto::abandon& order);
   void forget(core::request_id request);
+
+  // Deadlines.
+  void started_computing();
+  void watch();
+  void read_overdue(const proto::read_overdue& notice);
+  void answer_stock(std::uint64_t round);
 };
 
 proto::prefill_actor::behavior_type
 prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
                proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
-               proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool);
+               proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool,
+               core::incarnation incarnation);
 
 } // namespace dualpath::actors

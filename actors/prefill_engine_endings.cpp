@@ -2,13 +2,14 @@
 #include "actors/prefill_engine.hpp"
 
 #include "actors/children.hpp"
+#include "actors/deliver.hpp"
 #include "core/log.hpp"
 
 #include <algorithm>
 
 namespace dualpath::actors {
 
-void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why) {
+void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why, core::failed_reads unanswered) {
   auto id = job.request.id;
   core::log_event(core::log_level::warn, "prefill_failed",
                   {{"node", devices->node},
@@ -17,34 +18,39 @@ void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why) {
                    {"epoch", job.request.epoch},
                    {"why", why.text}});
   auto decode = decode_engines.find(job.request.decode);
-  if (decode != decode_engines.end()) self->send(decode->second, proto::close_landing{id, job.request.epoch});
-  self->send(scheduler, proto::request_failed{id, job.request.epoch, why});
+  if (decode != decode_engines.end())
+    deliver(self, *settings, decode->second, proto::close_landing{id, job.request.epoch});
+  deliver(self, *settings, scheduler, proto::request_failed{id, job.request.epoch, why, unanswered});
   forget(id);
 }
 
 void prefill_engine_state::abandon(const proto::abandon& order) {
   auto found = jobs.find(order.request);
   if (found == jobs.end() || found->second.request.epoch != order.epoch) {
-    self->send(scheduler, proto::abandoned{order.request, order.epoch});
+    deliver(self, *settings, scheduler, proto::abandoned{order.request, order.epoch});
     return;
   }
   auto& job = found->second;
   job.abandoned = true;
   std::erase(ready, order.request);
-  if (!job.in_batch && !job.reading) forget(order.request);
+  if (!job.in_batch) forget(order.request);
 }
 
 void prefill_engine_state::forget(core::request_id request) {
   auto node = jobs.extract(request);
   if (!node.mapped().buffer_slots.empty())
     self->send(pool, proto::release_slots{std::move(node.mapped().buffer_slots)});
-  if (node.mapped().abandoned) self->send(scheduler, proto::abandoned{request, node.mapped().request.epoch});
+  if (node.mapped().abandoned)
+    deliver(self, *settings, scheduler, proto::abandoned{request, node.mapped().request.epoch});
+  auto next = next_attempts.extract(request);
+  if (!next.empty()) accept(std::move(next.mapped()));
 }
 
 proto::prefill_actor::behavior_type
 prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
                proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
-               proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool) {
+               proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool,
+               core::incarnation incarnation) {
   auto& state = self->state;
   state.self = self;
   name_crashes(self);
@@ -54,12 +60,12 @@ prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, d
   state.storage_nic = std::move(storage_nic);
   state.compute_nic = std::move(compute_nic);
   state.pool = std::move(pool);
+  state.incarnation = incarnation;
+  self->delayed_send(self, state.settings->deadline / 4, proto::tick{});
   return {
       [self](proto::prefill_work& work) { self->state.accept(std::move(work.request)); },
       [self](const proto::landing& landing) { self->state.landed(landing); },
-      [self](const proto::hits_loaded& hits) {
-        self->state.part_read(hits.request, hits.epoch, core::engine_role::decode, hits.good_blocks);
-      },
+      [self](const proto::hits_loaded& hits) { self->state.hits_loaded(hits); },
       [self](const proto::abandon& order) { self->state.abandon(order); },
       [self](const proto::engine_up& peer) {
         if (peer.role == core::engine_role::decode)
@@ -76,6 +82,12 @@ prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, d
       },
       [self](const proto::layer_computed& event) { self->state.layer_computed(event); },
       [self](const proto::batch_sampled& event) { self->state.sampled(event); },
+      [self](const proto::read_overdue& notice) { self->state.read_overdue(notice); },
+      [self](const proto::take_stock& ask) { self->state.answer_stock(ask.round); },
+      [self](const proto::tick& timer) {
+        self->state.watch();
+        self->delayed_send(self, self->state.settings->deadline / 4, timer);
+      },
   };
 }
 

@@ -7,7 +7,8 @@ namespace dualpath::actors {
 namespace {
 
 constexpr std::uint64_t watchdog_tick = ~std::uint64_t{0};
-constexpr auto watchdog_interval = std::chrono::seconds{1};
+constexpr core::duration longest_watch_interval = std::chrono::seconds{1};
+constexpr std::uint32_t most_attempts = 8; ///< of a round that ends short of tokens
 
 core::duration from_ms(double ms) { return core::from_seconds(ms * 1e-3); }
 
@@ -17,13 +18,27 @@ void replayer_state::start_sessions() {
   start = last_event = settings->clock->now();
   for (auto& trajectory : options.trace->trajectories) {
     sessions.push_back(
-        {&trajectory, core::prompt_builder{trajectory, options.seed, options.vocabulary}, {}, {}});
+        {&trajectory, core::prompt_builder{trajectory, options.seed, options.vocabulary}, {}, {}, {}});
     rounds_total += trajectory.rounds.size();
   }
   sessions_open = sessions.size();
   for (std::size_t i = 0; i < sessions.size(); ++i)
     self->delayed_send(self, from_ms(sessions[i].trajectory->arrival_ms), proto::tick{i});
-  self->delayed_send(self, watchdog_interval, proto::tick{watchdog_tick});
+  self->delayed_send(self, watch_interval(), proto::tick{watchdog_tick});
+}
+
+core::duration replayer_state::watch_interval() const {
+  return std::min(longest_watch_interval, settings->deadline);
+}
+
+void replayer_state::ask_for_silent_rounds() {
+  auto now = settings->clock->now();
+  for (auto& [id, index] : open) {
+    auto& s = sessions[index];
+    if (now - s.last_event < 2 * settings->deadline) continue;
+    s.last_event = now;
+    resume_round(s);
+  }
 }
 
 replayer_state::~replayer_state() {
@@ -43,12 +58,13 @@ void replayer_state::on_tick(std::uint64_t id) {
                                                   + std::to_string(open.begin()->first.value)});
     return;
   }
-  self->delayed_send(self, watchdog_interval, proto::tick{watchdog_tick});
+  ask_for_silent_rounds();
+  self->delayed_send(self, watch_interval(), proto::tick{watchdog_tick});
 }
 
 void replayer_state::submit_next(std::size_t index) {
   auto& s = sessions[index];
-  last_event = settings->clock->now();
+  last_event = s.last_event = settings->clock->now();
   core::round_record record;
   record.session = s.trajectory->session;
   record.round = static_cast<std::uint32_t>(s.prompts.next_round());
@@ -79,8 +95,9 @@ void replayer_state::send_round(session& s) {
 void replayer_state::on_tokens(const proto::tokens& event) {
   auto found = open.find(event.request);
   if (found == open.end()) return;
-  auto& record = sessions[found->second].rounds.back();
-  last_event = settings->clock->now();
+  auto& s = sessions[found->second];
+  auto& record = s.rounds.back();
+  last_event = s.last_event = settings->clock->now();
   for (std::size_t i = 0; i < event.ids.size(); ++i) {
     // What an earlier attempt already delivered arrives again after a failure.
     if (event.first_index + i != record.generated.size()) continue;
@@ -99,6 +116,12 @@ void replayer_state::on_done_round(const proto::round_done& event) {
   auto index = found->second;
   auto& s = sessions[index];
   auto& record = s.rounds.back();
+  if (record.generated.size() != s.open.generate_tokens && event.attempts < most_attempts) {
+    // Tokens were lost on the way. The cluster has closed the request: this is another one.
+    s.open.attempt = event.attempts + 1;
+    resume_round(s);
+    return;
+  }
   if (record.generated.size() != s.open.generate_tokens) {
     finish(core::error{core::errc::io, "session " + record.session + " round " + std::to_string(record.round)
                                            + " ended with " + std::to_string(record.generated.size()) + " of "
@@ -147,8 +170,14 @@ void replayer_state::end_if_over() {
 
 void replayer_state::on_interrupted(core::request_id request) {
   auto found = open.find(request);
-  if (found == open.end()) return;
-  auto& s = sessions[found->second];
+  if (found == open.end()) {
+    self->send(scheduler, proto::withdrawn{request});
+    return;
+  }
+  resume_round(sessions[found->second]);
+}
+
+void replayer_state::resume_round(session& s) {
   auto& record = s.rounds.back();
   auto& generated = record.generated;
   // Every token may have arrived with only the notice of the end lost: ask for the last one again.

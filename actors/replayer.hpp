@@ -1,6 +1,8 @@
 // The client: replays a trace against the cluster. Sessions run side by side, the rounds of a session one
 // after another (spec §8). It knows every token it has received, so a repeated one is dropped and an
-// interrupted round is submitted again from where it stands.
+// interrupted round is submitted again from where it stands. So is one that is silent for long, or ends
+// without all of its tokens: the notice, or tokens, may have been lost with a connection. The scheduler
+// ignores it where it still has the request.
 #pragma once
 
 #include "actors/settings.hpp"
@@ -46,7 +48,8 @@ struct replayer_state {
     const core::trajectory* trajectory = nullptr;
     core::prompt_builder prompts;
     std::vector<core::round_record> rounds;
-    proto::request open; ///< the round under way, as submitted
+    proto::request open;         ///< the round under way, as submitted
+    core::instant last_event{0}; ///< of that round
   };
 
   static inline const char* name = "replayer";
@@ -67,11 +70,14 @@ struct replayer_state {
   void on_tick(std::uint64_t id);
   void submit_next(std::size_t index);
   void send_round(session& s);
+  void resume_round(session& s);
+  void ask_for_silent_rounds();
   void on_tokens(const proto::tokens& event);
   void on_done_round(const proto::round_done& event);
   void on_interrupted(core::request_id request);
   void on_drain();
   void end_if_over();
+  core::duration watch_interval() const;
   void finish(core::result<replay_result> result);
 };
 

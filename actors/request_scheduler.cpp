@@ -1,5 +1,6 @@
 #include "actors/request_scheduler.hpp"
 
+#include "actors/deliver.hpp"
 #include "core/log.hpp"
 #include "core/policy/decode_choice.hpp"
 
@@ -20,6 +21,9 @@ void request_scheduler_state::submit(proto::request request) {
   } else {
     auto lease = ledger.open(id);
     if (!lease) return;
+    auto client = caf::actor_cast<caf::actor>(request.client);
+    if (clients.emplace(client.address(), true).second) self->monitor(client);
+    leases_in_use.set(ledger.size());
     request.epoch = lease->epoch;
     requests[id].request = std::move(request);
   }
@@ -117,6 +121,7 @@ void request_scheduler_state::dispatch_if_ready(core::request_id id) {
     dispatch(id, 0);
     return;
   }
+  entry.pinned = true;
   // Only now: whatever was stored while the request waited is a hit.
   self->request(directory, caf::infinite, proto::find_prefix{id, entry.request.keys})
       .then([this](const proto::prefix_found& found) {
@@ -140,6 +145,7 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
   inputs.turn = turn;
   inputs.share = balance.share();
   inputs.same_node = prefill.info.node == decode.info.node;
+  inputs.failed = request.failed_reads;
   request.hits = core::choose_reads(settings->policy, inputs, hit_blocks, settings->layout.block_tokens);
   if (request.hits.blocks() > 0) ++turn;
   balance.placed(std::uint64_t{request.hits.prefill_blocks} * settings->layout.block_tokens,
@@ -151,6 +157,7 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
   auto lease = ledger.hand_over(id, request.epoch, core::stage::prefill, request.prefill, {request.decode});
   request.epoch = lease->epoch;
   entry.dispatched = true;
+  entry.since_round = stock_round;
   core::log_event(core::log_level::debug, "request_dispatched",
                   {{"request", id},
                    {"epoch", request.epoch},
@@ -159,7 +166,8 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
                    {"path", to_string(request.hits.path())},
                    {"prefill_blocks", request.hits.prefill_blocks},
                    {"decode_blocks", request.hits.decode_blocks}});
-  self->send(caf::actor_cast<proto::prefill_actor>(prefill.info.actor), proto::prefill_work{request});
+  deliver(self, *settings, caf::actor_cast<proto::prefill_actor>(prefill.info.actor),
+          proto::prefill_work{request});
 }
 
 void request_scheduler_state::part_read(const proto::part_read& event) {
@@ -169,9 +177,11 @@ void request_scheduler_state::part_read(const proto::part_read& event) {
 }
 
 void request_scheduler_state::hits_read(const proto::hits_read& event) {
-  self->send(directory, proto::unpin_prefix{event.request});
   if (!ledger.is_current(event.request, event.epoch)) return;
-  auto& request = requests.at(event.request).request;
+  auto& entry = requests.at(event.request);
+  auto& request = entry.request;
+  unpin(entry);
+  reads_over(entry); // where the notice of a part was lost
   // Should the request be routed again, what it lost so far still counts.
   request.lost_blocks += request.hits.blocks() - event.good_blocks;
 }
@@ -196,17 +206,34 @@ void request_scheduler_state::handed_over(const proto::handed_over& event) {
   auto& entry = found->second;
   auto lease = ledger.hand_over(event.request, event.from_epoch, core::stage::decode, *entry.decode);
   entry.request.epoch = lease->epoch;
+  entry.since_round = stock_round;
   charge(*entry.prefill, entry.request, -1);
   entry.prefill.reset();
+  // Where the notice of its hits was lost.
+  unpin(entry);
+  reads_over(entry);
 }
 
 void request_scheduler_state::finished(const proto::request_finished& event) {
   // The hand-over may still be on its way from the prefill engine.
   auto before = core::prefill_epoch(event.epoch);
   if (ledger.is_current(event.request, before)) handed_over({event.request, before});
-  if (!ledger.close(event.request, event.epoch)) return;
-  auto node = requests.extract(event.request);
-  charge(*node.mapped().decode, node.mapped().request, -1);
+  if (!ledger.is_current(event.request, event.epoch)) return;
+  auto found = requests.find(event.request);
+  if (!found->second.decode) return; // interrupted
+  charge(*found->second.decode, found->second.request, -1);
+  close(event.request, event.epoch);
+}
+
+void request_scheduler_state::unpin(scheduled_request& entry) {
+  if (std::exchange(entry.pinned, false)) self->send(directory, proto::unpin_prefix{entry.request.id});
+}
+
+void request_scheduler_state::close(core::request_id id, core::epoch epoch) {
+  (void)ledger.close(id, epoch);
+  unpin(requests.at(id));
+  requests.erase(id);
+  leases_in_use.set(ledger.size());
 }
 
 std::uint64_t request_scheduler_state::padded_tokens(const proto::request& request) const {

@@ -18,6 +18,8 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace dualpath::actors {
@@ -35,8 +37,12 @@ struct scheduled_request {
   core::node_id decode_group;
   bool dispatched = false;
   placed_read prefill_read, decode_read;
-  bool awaiting_client = false; ///< interrupted: the client submits it again
+  bool awaiting_client = false;  ///< interrupted: the client submits it again
+  bool pinned = false;           ///< its prefix, in the directory
+  std::uint64_t since_round = 0; ///< of stocktaking: what was asked later knows of its present epoch
 };
+
+using held_request = std::pair<core::request_id, core::epoch>;
 
 struct engine_entry {
   proto::engine_up info;
@@ -47,6 +53,13 @@ struct engine_entry {
   /// again.
   std::map<core::request_id, core::epoch> fences;
   std::optional<proto::engine_up> returning;
+  std::set<held_request> held; ///< as of its last stocktaking
+};
+
+/// An order to abandon a request that has not been answered.
+struct abandon_order {
+  proto::abandon order;
+  std::uint64_t since_round = 0;
 };
 
 struct node_entry {
@@ -85,6 +98,10 @@ struct request_scheduler_state {
   std::vector<waiter> waiters;
   std::uint64_t turn = 0;
   core::read_balance balance;
+  std::uint64_t stock_round = 0;
+  std::map<std::pair<core::request_id, core::engine_id>, abandon_order> orders;
+  std::map<caf::actor_addr, bool> clients; ///< alive?
+  core::usage_gauge::share leases_in_use;
 
   // Arrival.
   void submit(proto::request request);
@@ -112,10 +129,11 @@ struct request_scheduler_state {
   void engine_down(const proto::engine_down& event);
   void leave_dead_group(core::node_id node);
   void leave_decode_group(const scheduled_request& entry);
+  void engine_fenced(const proto::engine_fenced& event);
+  void release_orphans(core::engine_id engine);
   void engine_up(const proto::engine_up& event);
   void admit_engine(const proto::engine_up& event);
-  void abandon_landings(core::engine_id prefill);
-  void abandoned(core::request_id id, core::epoch epoch);
+  void abandoned(const proto::abandoned& event);
   void place_read(placed_read& read, core::node_id node, std::uint32_t blocks);
   void read_over(placed_read& read);
   void reads_over(scheduled_request& entry);
@@ -124,6 +142,7 @@ struct request_scheduler_state {
   void reject(core::request_id id, const std::string& why);
   void interrupt(core::request_id id);
   void send_abandon(core::engine_id engine, const proto::request& request);
+  void give_order(core::engine_id engine, const proto::abandon& order);
 
   // Nodes that come and go.
   void node_lost(const proto::node_lost& event);
@@ -132,8 +151,26 @@ struct request_scheduler_state {
   void rebalance();
 
   template <class News>
-  void tell(const proto::engine_up& listener, const News& news);
+  void tell(const proto::engine_up& listener, const News& news) {
+    if (listener.role == core::engine_role::prefill) {
+      self->send(caf::actor_cast<proto::prefill_actor>(listener.actor), news);
+    } else {
+      self->send(caf::actor_cast<proto::decode_actor>(listener.actor), news);
+    }
+  }
 
+  // Stocktaking: what lost messages left behind.
+  void take_stock();
+  void compare_stock(const proto::stock& event);
+  void repeat_orders(core::engine_id engine, std::uint64_t round);
+  void find_missing(core::engine_id engine, std::uint64_t round);
+  void missing_in_prefill(core::request_id id, std::uint64_t round);
+  void drop_strays(core::engine_id engine);
+  void withdrawn(core::request_id id);
+  void client_down(const caf::actor_addr& client);
+
+  void unpin(scheduled_request& entry);
+  void close(core::request_id id, core::epoch epoch);
   std::uint64_t padded_tokens(const proto::request& request) const;
   void charge(core::engine_id engine, const proto::request& request, int sign);
 };

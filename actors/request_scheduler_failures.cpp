@@ -6,6 +6,7 @@
 // may the landing be given away.
 #include "actors/request_scheduler.hpp"
 
+#include "actors/deliver.hpp"
 #include "core/log.hpp"
 
 #include <algorithm>
@@ -18,17 +19,6 @@ constexpr std::uint32_t max_attempts = 8;
 
 } // namespace
 
-template <class News>
-void request_scheduler_state::tell(const proto::engine_up& listener, const News& news) {
-  if (listener.role == core::engine_role::prefill) {
-    self->send(caf::actor_cast<proto::prefill_actor>(listener.actor), news);
-  } else {
-    self->send(caf::actor_cast<proto::decode_actor>(listener.actor), news);
-  }
-}
-
-template void request_scheduler_state::tell(const proto::engine_up&, const proto::engine_down&);
-
 void request_scheduler_state::engine_down(const proto::engine_down& event) {
   auto found = engines.find(event.engine);
   if (found == engines.end() || found->second.info.incarnation != event.incarnation || !found->second.alive)
@@ -37,6 +27,9 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
   engine.alive = false;
   engine.lost = event.lost;
   event.lost ? loads.retire(event.engine) : loads.down(event.engine);
+  engine.held.clear();
+  if (engine.info.role == core::engine_role::decode)
+    std::erase_if(orders, [&](auto& order) { return order.first.second == event.engine; });
   core::log_event(core::log_level::warn, "engine_down",
                   {{"node", engine.info.node},
                    {"engine", event.engine},
@@ -65,22 +58,7 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
       send_abandon(*entry.prefill, entry.request);
     }
   }
-  if (event.lost && engine.info.role == core::engine_role::prefill) abandon_landings(event.engine);
-}
-
-/// A prefill engine that is back, or lost for good and cut off, has ended all its transfers: the landings of
-/// its old requests can be given up.
-void request_scheduler_state::abandon_landings(core::engine_id prefill) {
-  for (auto& [id, epoch] : std::exchange(engines.at(prefill).fences, {})) {
-    auto found = requests.find(id);
-    if (found == requests.end()) continue;
-    auto& entry = found->second;
-    if (engines.at(*entry.decode).alive) {
-      send_abandon(*entry.decode, entry.request);
-    } else {
-      abandoned(id, entry.request.epoch); // both sides are fenced: nothing touches the landing any more
-    }
-  }
+  if (event.lost && engine.info.role == core::engine_role::prefill) release_orphans(event.engine);
 }
 
 void request_scheduler_state::leave_dead_group(core::node_id node) {
@@ -98,7 +76,12 @@ void request_scheduler_state::interrupt(core::request_id id) {
   entry.request.attempt += 1;
   entry.awaiting_client = true;
   entry.decode.reset();
-  self->send(caf::actor_cast<proto::client_actor>(entry.request.client), proto::interrupted{id});
+  if (!clients.at(caf::actor_cast<caf::actor_addr>(entry.request.client))) {
+    close(id, entry.request.epoch);
+    return;
+  }
+  deliver(self, *settings, caf::actor_cast<proto::client_actor>(entry.request.client),
+          proto::interrupted{id});
 }
 
 void request_scheduler_state::send_abandon(core::engine_id id, const proto::request& request) {
@@ -107,14 +90,25 @@ void request_scheduler_state::send_abandon(core::engine_id id, const proto::requ
   if (!engine.alive) {
     // Dead as well: it is fenced when it comes back.
     engine.fences[request.id] = request.epoch;
-  } else if (engine.info.role == core::engine_role::prefill) {
-    self->send(caf::actor_cast<proto::prefill_actor>(engine.info.actor), order);
+    return;
+  }
+  orders[{request.id, id}] = {order, stock_round};
+  give_order(id, order);
+}
+
+void request_scheduler_state::give_order(core::engine_id id, const proto::abandon& order) {
+  auto& engine = engines.at(id);
+  if (engine.info.role == core::engine_role::prefill) {
+    deliver(self, *settings, caf::actor_cast<proto::prefill_actor>(engine.info.actor), order);
   } else {
-    self->send(caf::actor_cast<proto::decode_actor>(engine.info.actor), order);
+    deliver(self, *settings, caf::actor_cast<proto::decode_actor>(engine.info.actor), order);
   }
 }
 
-void request_scheduler_state::abandoned(core::request_id id, core::epoch epoch) {
+void request_scheduler_state::abandoned(const proto::abandoned& event) {
+  auto [id, epoch] = event;
+  std::erase_if(orders,
+                [&](auto& order) { return order.first.first == id && order.second.order.epoch <= epoch; });
   for (auto& [engine_id, engine] : engines) {
     auto fence = engine.fences.find(id);
     // An answer to an order of an earlier attempt says nothing of this one.
@@ -139,7 +133,35 @@ void request_scheduler_state::engine_up(const proto::engine_up& event) {
     return;
   }
   admit_engine(event);
-  if (event.role == core::engine_role::prefill) abandon_landings(event.engine);
+  if (event.role == core::engine_role::prefill) release_orphans(event.engine);
+}
+
+void request_scheduler_state::engine_fenced(const proto::engine_fenced& event) {
+  auto found = engines.find(event.engine);
+  if (found == engines.end() || found->second.alive || found->second.info.incarnation != event.incarnation)
+    return;
+  if (found->second.info.role == core::engine_role::prefill) release_orphans(event.engine);
+}
+
+/// A prefill engine that is fenced, or lost for good and cut off, has ended all its transfers: the landings
+/// of its old requests can be given up.
+void request_scheduler_state::release_orphans(core::engine_id engine) {
+  auto orphans = std::exchange(engines.at(engine).fences, {});
+  for (auto& [id, epoch] : orphans) {
+    auto found = requests.find(id);
+    if (found == requests.end() || !ledger.is_current(id, epoch)) continue;
+    auto& entry = found->second;
+    if (engines.at(*entry.decode).alive) {
+      send_abandon(*entry.decode, entry.request);
+    } else {
+      abandoned({id, entry.request.epoch}); // both sides are fenced: nothing touches the landing any more
+    }
+  }
+  // Neither does anything of what it was told to abandon, and died before it answered.
+  std::vector<proto::abandon> unanswered;
+  for (auto& [key, order] : orders)
+    if (key.second == engine) unanswered.push_back(order.order);
+  for (auto& order : unanswered) abandoned({order.request, order.epoch});
 }
 
 void request_scheduler_state::admit_engine(const proto::engine_up& event) {
@@ -177,6 +199,7 @@ void request_scheduler_state::failed(const proto::request_failed& event) {
   if (ledger.is_current(event.request, before)) handed_over({event.request, before});
   if (!ledger.is_current(event.request, event.epoch)) return;
   auto& entry = requests.at(event.request);
+  entry.request.failed_reads.add(event.failed_reads);
   auto for_good = event.why.code == core::errc::invalid_argument || event.why.code == core::errc::corrupt_kv;
   if (for_good || entry.request.attempt >= max_attempts) {
     reject(event.request, event.why.text);
@@ -211,6 +234,7 @@ void request_scheduler_state::route_again(core::request_id id) {
   if (entry.prefill) charge(*entry.prefill, entry.request, -1);
   if (entry.decode) charge(*entry.decode, entry.request, -1);
   reads_over(entry);
+  unpin(entry);
   auto request = std::move(entry.request);
   entry = scheduled_request{};
   entry.request = std::move(request);
@@ -220,17 +244,15 @@ void request_scheduler_state::route_again(core::request_id id) {
 }
 
 void request_scheduler_state::reject(core::request_id id, const std::string& why) {
-  auto node = requests.extract(id);
-  auto& entry = node.mapped();
+  auto& entry = requests.at(id);
   reads_over(entry);
   if (entry.prefill) charge(*entry.prefill, entry.request, -1);
   if (entry.decode) charge(*entry.decode, entry.request, -1);
   leave_decode_group(entry);
   std::erase(waiting, id);
   std::erase(without_group, id);
-  (void)ledger.close(id, ledger.find(id)->epoch);
-  self->send(directory, proto::unpin_prefix{id});
   self->send(caf::actor_cast<proto::client_actor>(entry.request.client), proto::rejected{id, why});
+  close(id, ledger.find(id)->epoch);
 }
 
 proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state::self_pointer self,
@@ -240,6 +262,9 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
   self->state.settings = std::move(settings);
   self->state.balance = core::read_balance{self->state.settings->node_shape};
   self->state.directory = std::move(directory);
+  self->state.leases_in_use = core::open_share(self->state.settings->usage, core::resource::leases);
+  self->set_down_handler([self](const caf::down_msg& down) { self->state.client_down(down.source); });
+  self->delayed_send(self, self->state.settings->deadline, proto::tick{});
   return {
       [self](proto::submit& round) { self->state.submit(std::move(round.request)); },
       [self](const proto::fetch_work& report) { self->state.fetch(report); },
@@ -248,11 +273,18 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
       [self](const proto::handed_over& event) { self->state.handed_over(event); },
       [self](const proto::request_finished& event) { self->state.finished(event); },
       [self](const proto::request_failed& event) { self->state.failed(event); },
-      [self](const proto::abandoned& event) { self->state.abandoned(event.request, event.epoch); },
+      [self](const proto::abandoned& event) { self->state.abandoned(event); },
       [self](const proto::engine_up& event) { self->state.engine_up(event); },
       [self](const proto::engine_down& event) { self->state.engine_down(event); },
       [self](const proto::node_lost& event) { self->state.node_lost(event); },
       [self](const proto::drain_node& order) { self->state.drain_node(order.node, self->current_sender()); },
+      [self](const proto::engine_fenced& event) { self->state.engine_fenced(event); },
+      [self](const proto::stock& event) { self->state.compare_stock(event); },
+      [self](const proto::withdrawn& event) { self->state.withdrawn(event.request); },
+      [self](const proto::tick& timer) {
+        self->state.take_stock();
+        self->delayed_send(self, self->state.settings->deadline, timer);
+      },
       [self](const proto::await_engines& ask) -> caf::result<std::uint32_t> {
         auto answer = self->make_response_promise<std::uint32_t>();
         auto& engines = self->state.engines;

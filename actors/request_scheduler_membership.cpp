@@ -26,7 +26,7 @@ void request_scheduler_state::node_lost(const proto::node_lost& event) {
     loads.retire(id);
     for (auto& [other_id, other] : engines)
       if (other.alive) tell(other.info, proto::engine_down{id, engine.info.incarnation, event.why, true});
-    if (engine.info.role == core::engine_role::prefill) abandon_landings(id);
+    if (engine.info.role == core::engine_role::prefill) release_orphans(id);
   }
   draining.erase(event.node);
   rebalance();

@@ -11,6 +11,7 @@
 #include "core/policy/prefill_choice.hpp"
 #include "core/policy/read_balance.hpp"
 #include "core/read_path.hpp"
+#include "core/usage_gauge.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -21,6 +22,7 @@ namespace dualpath::actors {
 struct cluster_settings {
   core::clock* clock = nullptr;       ///< outlives the cluster
   core::fault_plan* faults = nullptr; ///< none: no faults
+  core::usage_gauge* usage = nullptr; ///< none: nobody counts what is held
   core::policy policy = core::policy::dualpath;
   core::block_layout layout;
   core::model_fingerprint fingerprint; ///< of model, KV dtype and layout: the root of all block keys
@@ -39,7 +41,12 @@ struct cluster_settings {
   std::uint32_t write_slots = 4;
   std::uint32_t storage_depth = 16; ///< blocks in flight at a storage NIC
   core::duration fetch_interval = std::chrono::milliseconds{2};
+  /// What is not heard of by then is taken for lost: a storage operation, counted from when it is issued; a
+  /// host ↔ device copy, likewise; a message between nodes, which is then asked for again.
+  core::duration deadline = std::chrono::seconds{30};
   core::duration transfer_deadline = std::chrono::seconds{30};
+  core::duration compute_deadline =
+      std::chrono::seconds{300}; ///< of a layer in prefill, of a step in decode; then the engine is restarted
   core::duration write_retry_interval = std::chrono::seconds{2}; ///< after a full disk
   std::uint32_t restart_budget = 5;                              ///< of an engine, in restart_window
   core::duration restart_window = std::chrono::seconds{60};

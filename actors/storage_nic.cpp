@@ -13,7 +13,7 @@ namespace {
 
 using proto::outcome;
 
-constexpr std::uint64_t read_timer = 1, write_timer = 2;
+constexpr std::uint64_t read_timer = 1, write_timer = 2, overdue_timer = 3;
 
 /// Why a block could not be had. One that fails to be read stays in the store: the disk may recover.
 void count_lost(core::node_counters& counters, core::errc code) {
@@ -53,7 +53,7 @@ void storage_nic_state::start_reads() {
     auto& job = reads.at(id);
     // What follows a failed block cannot be used: it counts as read and is left alone.
     auto failed = job.good < job.issued;
-    if (failed || job.dropped || job.issued == job.ask.keys.size()) {
+    if (failed || job.dropped || job.overdue || job.issued == job.ask.keys.size()) {
       read_queue.erase(read_queue.begin());
       auto skipped = static_cast<std::uint32_t>(job.ask.keys.size()) - job.issued;
       job.issued += skipped;
@@ -71,8 +71,10 @@ void storage_nic_state::issue_read(std::uint64_t job_id, read_job& job) {
   auto block = job.issued++;
   read_begun_tokens += settings->layout.block_tokens;
   if (job.good == block) ++job.good;
-  in_flight.emplace(id, operation{true, job_id, block, job.ask.engine, {}});
+  auto deadline = settings->clock->now() + settings->deadline;
+  in_flight.emplace(id, operation{true, job_id, block, job.ask.engine, {}, deadline});
   ++reads_in_flight;
+  watch();
   auto me = caf::actor_cast<proto::storage_nic_actor>(self);
   store->read(job.ask.keys[block], slot(job.ask.engine, job.ask.slots[block]),
               [me, id](core::result<void> r) {
@@ -117,8 +119,10 @@ void storage_nic_state::issue_write(write_job job) {
   auto id = next_id++;
   auto payload = slot(job.ask.engine, job.ask.slot);
   storage::block_name name{job.ask.key, job.ask.parent, job.ask.depth};
-  in_flight.emplace(id, operation{false, 0, 0, job.ask.engine, std::move(job)});
+  auto deadline = settings->clock->now() + settings->deadline;
+  in_flight.emplace(id, operation{false, 0, 0, job.ask.engine, std::move(job), deadline});
   ++writes_in_flight;
+  watch();
   auto me = caf::actor_cast<proto::storage_nic_actor>(self);
   store->write(name, payload, [me, id](core::result<void> r) {
     caf::anon_send(me, proto::operation_done{id, r});
@@ -140,12 +144,12 @@ void storage_nic_state::completed(const proto::operation_done& done) {
 }
 
 void storage_nic_state::read_completed(const operation& op, const outcome& status) {
-  --reads_in_flight;
+  if (!op.overdue) --reads_in_flight;
   auto& job = reads.at(op.job);
   ++job.completed;
   if (status.ok) {
     counters->storage_read_bytes += store->payload_bytes();
-    read_rate.done(settings->layout.block_tokens, settings->clock->now());
+    if (!op.overdue) read_rate.done(settings->layout.block_tokens, settings->clock->now());
   } else {
     job.good = std::min(job.good, op.block);
     count_lost(*counters, status.code);
@@ -166,20 +170,74 @@ void storage_nic_state::read_completed(const operation& op, const outcome& statu
 void storage_nic_state::report_progress() {
   std::uint64_t blocks = 0;
   for (auto& [id, job] : reads)
-    if (!job.dropped) blocks += job.completed;
+    if (!job.dropped && !job.overdue) blocks += job.completed;
   self->send(leader, proto::read_progress{blocks * settings->layout.block_tokens, read_rate.per_s()});
 }
 
 void storage_nic_state::finish_read(std::uint64_t job_id) {
   auto node = reads.extract(job_id);
   read_queue.erase({node.mapped().due, job_id});
-  if (reads.empty()) read_rate.end(settings->clock->now());
+  end_reading_if_idle();
   if (!node.mapped().dropped) node.mapped().answer.deliver(proto::blocks_read{node.mapped().good});
   report_progress();
 }
 
+/// Time in which a store only hangs says nothing of how fast it reads.
+void storage_nic_state::end_reading_if_idle() {
+  auto idle = std::all_of(reads.begin(), reads.end(), [](auto& entry) { return entry.second.overdue; });
+  if (idle) read_rate.end(settings->clock->now());
+}
+
+void storage_nic_state::watch() {
+  if (std::exchange(watching, true)) return;
+  self->delayed_send(self, settings->deadline / 4, proto::tick{overdue_timer});
+}
+
+void storage_nic_state::find_overdue() {
+  watching = false;
+  auto now = settings->clock->now();
+  std::set<std::uint64_t> late_reads;
+  auto waited_for = false;
+  for (auto& [id, op] : in_flight) {
+    if (op.overdue) continue;
+    if (op.deadline > now) {
+      waited_for = true;
+      continue;
+    }
+    op.overdue = true;
+    counters->storage_overdue += 1;
+    if (op.is_read) {
+      --reads_in_flight;
+      late_reads.insert(op.job);
+    } else {
+      --writes_in_flight;
+    }
+  }
+  if (waited_for) watch();
+  for (auto job : late_reads) give_up_read(job);
+  start_reads();
+  start_writes();
+}
+
+void storage_nic_state::give_up_read(std::uint64_t job_id) {
+  auto& job = reads.at(job_id);
+  if (std::exchange(job.overdue, true) || job.dropped) return;
+  end_reading_if_idle();
+  core::log_event(core::log_level::warn, "read_overdue",
+                  {{"engine", job.ask.engine},
+                   {"request", job.ask.request},
+                   {"epoch", job.ask.epoch},
+                   {"deadline_s", core::to_seconds(settings->deadline)}});
+  proto::read_overdue notice{job.ask.request, job.ask.epoch};
+  if (role == core::engine_role::prefill) {
+    self->send(caf::actor_cast<proto::prefill_actor>(job.reader), notice);
+  } else {
+    self->send(caf::actor_cast<proto::decode_actor>(job.reader), notice);
+  }
+}
+
 void storage_nic_state::write_completed(operation& op, const outcome& status) {
-  --writes_in_flight;
+  if (!op.overdue) --writes_in_flight;
   writing.erase(op.write.ask.key);
   if (status.ok) {
     counters->storage_written_bytes += store->payload_bytes();
@@ -253,6 +311,7 @@ proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_poin
   state.write_bucket = emulate_bandwidth(settings->snic_bytes_per_s);
   state.settings = std::move(settings);
   state.store = node->store;
+  state.role = node->role;
   state.counters = node->counters;
   for (auto& engine : node->engines) state.pools.emplace(engine->engine, engine->pool.bytes);
   state.directory = std::move(directory);
@@ -260,8 +319,12 @@ proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_poin
   if (state.store) state.watch_evictions();
   return {
       [self](proto::read_blocks& ask) -> caf::result<proto::blocks_read> {
+        storage_nic_state::read_job job;
+        job.reader = self->current_sender(); // the promise takes it over
         auto answer = self->make_response_promise<proto::blocks_read>();
-        self->state.enqueue_read({std::move(ask), answer});
+        job.ask = std::move(ask);
+        job.answer = answer;
+        self->state.enqueue_read(std::move(job));
         return answer;
       },
       [self](proto::write_block& ask) -> caf::result<outcome> {
@@ -281,6 +344,8 @@ proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_poin
         if (timer.id == read_timer) {
           self->state.read_timer_set = false;
           self->state.start_reads();
+        } else if (timer.id == overdue_timer) {
+          self->state.find_overdue();
         } else {
           self->state.write_timer_set = false;
           self->state.start_writes();

@@ -3,6 +3,10 @@
 // leading blocks verified; whatever was bad or missing is reported to the block directory and counted, as is
 // what the store gives up to stay within its capacity. A store that is full or failing stops writes for a
 // while, never reads, and is tried again.
+//
+// An operation that is not answered by its deadline no longer counts against the depth of the queue, and the
+// engine that waits for a read is told not to. The memory stays in use until the store really answers,
+// however late: only then is the read answered too.
 #pragma once
 
 #include "actors/devices.hpp"
@@ -30,6 +34,8 @@ struct storage_nic_state {
     std::uint32_t issued = 0, completed = 0;
     std::uint32_t good = 0; ///< blocks before the first failure; all while none failed
     bool dropped = false;   ///< its engine died: nobody waits for the answer
+    bool overdue = false;   ///< a block of it is: its engine waits for nothing but its slots
+    caf::strong_actor_ptr reader;
   };
   struct write_job {
     proto::write_block ask;
@@ -41,6 +47,8 @@ struct storage_nic_state {
     std::uint32_t block = 0;
     core::engine_id engine;
     write_job write;
+    core::instant deadline{0};
+    bool overdue = false;
   };
   struct drain {
     core::engine_id engine;
@@ -51,6 +59,7 @@ struct storage_nic_state {
   self_pointer self = nullptr;
   settings_ptr settings;
   std::shared_ptr<storage::block_store> store;
+  core::engine_role role = core::engine_role::prefill; ///< of the node's engines
   std::map<core::engine_id, std::span<std::byte>> pools;
   std::shared_ptr<core::node_counters> counters;
   proto::directory_actor directory;
@@ -68,7 +77,7 @@ struct storage_nic_state {
   std::vector<drain> drains;
   std::uint64_t next_id = 1;
   std::uint32_t reads_in_flight = 0, writes_in_flight = 0;
-  bool read_timer_set = false, write_timer_set = false;
+  bool read_timer_set = false, write_timer_set = false, watching = false;
   core::instant writes_resume{0};  ///< after a full store, or one that failed
   std::optional<core::errc> pause; ///< why; none once a write has succeeded again
 
@@ -84,6 +93,10 @@ struct storage_nic_state {
   void pause_writes(const proto::outcome& status);
   void watch_evictions();
   void finish_read(std::uint64_t job_id);
+  void watch();
+  void find_overdue();
+  void give_up_read(std::uint64_t job_id);
+  void end_reading_if_idle();
   void report_progress();
   void drop_engine(core::engine_id engine);
   void answer_drains();

@@ -4,6 +4,7 @@
 #include "apps/cluster_devices.hpp"
 #include "apps/cluster_sizes.hpp"
 #include "apps/command.hpp"
+#include "apps/faulty_devices.hpp"
 #include "apps/interrupts.hpp"
 #include "apps/logging.hpp"
 #include "apps/run_settings.hpp"
@@ -112,6 +113,7 @@ core::result<actors::node_run> node_factory::make(const proto::run_order& order)
   made.settings = base_settings(*options, context->clock, **probe);
   made.settings->faults = &context->faults;
   made.keep_alive = context;
+  inject_device_faults({*node}, context->faults, *made.settings);
   made.node = std::move(*node);
   made.facts = facts_of(**probe);
   return made;

@@ -74,11 +74,11 @@ core::result<void> set_dtype(const std::string& text, kv_dtype& target) {
   return fail(text, "is not a KV dtype; choose f32 or bf16");
 }
 
-core::result<void> set_quota(const std::string& text, core::duration& target) {
-  auto quota = core::parse_duration(text);
-  if (!quota) return quota.error();
-  if (*quota <= core::duration{0}) return fail(text, "must be longer than nothing, as in 300ms");
-  target = *quota;
+core::result<void> set_time(const std::string& text, core::duration& target) {
+  auto time = core::parse_duration(text);
+  if (!time) return time.error();
+  if (*time <= core::duration{0}) return fail(text, "must be longer than nothing, as in 300ms");
+  target = *time;
   return {};
 }
 
@@ -292,7 +292,7 @@ const option_row table[] = {
 
     {"quota", memory_group, kind::text, "TIME", "300ms",
      "Predicted attention time of a forward batch at most",
-     [](run_options& o, const values& v) { return set_quota(v[0], o.quota); }},
+     [](run_options& o, const values& v) { return set_time(v[0], o.quota); }},
     {"chunk-tokens", memory_group, kind::integer, "N", "0", "Longest prefill chunk; 0: as the quota says",
      [](run_options& o, const values& v) { return set_whole(v[0], 0u, 1u << 24, o.chunk_tokens); }},
     {"pe-buffer", memory_group, kind::text, "BYTES", "auto",
@@ -308,10 +308,14 @@ const option_row table[] = {
      "Device memory of a prefill engine for the KV of a layer at a time",
      [](run_options& o, const values& v) { return set_pool(v[0], o.staging_bytes); }},
 
+    {"deadline", device_group, kind::text, "TIME", "30s",
+     "A storage operation, copy, transfer or message that takes longer is taken for lost; a computation that "
+     "takes ten times as long, too",
+     [](run_options& o, const values& v) { return set_time(v[0], o.deadline); }},
     {"inject", output_group, kind::list, "FAULT", "",
      "A fault, may be repeated: crash:prefill:N or crash:decode:N (at the N-th step of all engines of the "
-     "role), "
-     "random:ROLE:COUNT:WITHIN:SEED",
+     "role), random:ROLE:COUNT:WITHIN:SEED, error:LEG:N, late:LEG:N or lost:LEG:N (the N-th operation of a "
+     "leg, as in prefill-read, put or decode-work), chaos:PERMILLE:SEED",
      [](run_options& o, const values& v) { return set_faults(v, o.inject); }},
     {"report", output_group, kind::text, "FILE", "", "Writes the figures as JSON",
      [](run_options& o, const values& v) { return set_output(v[0], o.report); }},

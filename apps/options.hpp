@@ -95,6 +95,7 @@ struct run_options {
   std::uint64_t pe_buffer_bytes = 0, de_buffer_bytes = 0, hbm_bytes = 0, staging_bytes = 0;
 
   std::vector<std::string> inject; ///< faults, e.g. crash:..., in the order given
+  core::duration deadline{};       ///< what takes longer is taken for lost
   std::string report, tokens;      ///< paths; "": none
   log_options log;
   bool no_progress = false;

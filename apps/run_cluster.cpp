@@ -3,6 +3,7 @@
 #include "actors/cluster.hpp"
 #include "apps/calibration.hpp"
 #include "apps/cluster_sizes.hpp"
+#include "apps/faulty_devices.hpp"
 #include "apps/run_settings.hpp"
 #include "apps/run_store.hpp"
 #include "apps/workload_setup.hpp"
@@ -148,7 +149,10 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   if (!calibrated) return calibrated.error();
   auto faults = core::fault_plan::parse(options.inject);
   if (!faults) return faults.error();
+  core::usage_gauge usage;
   calibrated->settings->faults = &*faults;
+  if (inputs.await_idle || !faults->empty()) calibrated->settings->usage = &usage;
+  inject_device_faults(*nodes, *faults, *calibrated->settings);
 
   auto plan = std::make_shared<actors::cluster_plan>();
   plan->settings = calibrated->settings;
@@ -174,6 +178,11 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   else if (faults->pending() > 0)
     record->warnings.push_back(std::to_string(faults->pending())
                                + " planned faults never happened: the run was too short");
+  for (std::size_t i = 0; i < core::resource_count; ++i)
+    if (record->left_behind[i] > 0)
+      record->warnings.push_back(std::to_string(record->left_behind[i]) + " "
+                                 + to_string(static_cast<core::resource>(i))
+                                 + " were still held after the last request");
   if (record->store_full)
     record->warnings.push_back("the block store was full: served without writing every block");
   if (record->blocks_unreadable + record->blocks_unwritten > 0)

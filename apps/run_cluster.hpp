@@ -23,6 +23,7 @@ struct run_inputs {
   std::shared_ptr<const core::trace> trace;
   compute_source compute;
   core::attention_cost_model prefill; ///< measured once: no policy changes it
+  bool await_idle = false;            ///< end only when nothing is held any more; what is left is recorded
 };
 core::result<run_inputs> prepare_inputs(const run_options& options);
 

@@ -20,6 +20,8 @@ std::shared_ptr<actors::cluster_settings> base_settings(const run_options& optio
                                           settings->cnic_bytes_per_s, options.memory_bandwidth};
   settings->quota.quota = options.quota;
   settings->quota.max_chunk_tokens = options.chunk_tokens;
+  settings->deadline = settings->transfer_deadline = options.deadline;
+  settings->compute_deadline = 10 * options.deadline;
   return settings;
 }
 

@@ -145,7 +145,7 @@ public:
       : options_{options},
         settings_{make_settings(options, clock_)},
         workload_{options, *settings_},
-        directory_{system_.spawn(actors::block_directory, workload_.stored())},
+        directory_{system_.spawn(actors::block_directory, workload_.stored(), nullptr)},
         scheduler_{system_.spawn(actors::request_scheduler, settings_, directory_)},
         peers_{system_.spawn(everybody, &inbox_)} {}
 

@@ -12,11 +12,31 @@ namespace dualpath::core {
 
 namespace {
 
-constexpr std::array<std::string_view, leg_count> leg_names{
-    "prefill-read", "decode-read",      "write",          "prefill-copy", "decode-copy",   "get",
-    "put",          "prefill-compute",  "decode-compute", "prefill-work", "open-landing",  "landing",
-    "hits-loaded",  "hits-read",        "decode-work",    "handed-over",  "close-landing", "tokens",
-    "round-done",   "request-finished", "request-failed", "abandon",      "abandoned",     "interrupted"};
+constexpr std::array<std::string_view, leg_count> leg_names{"prefill-read",
+                                                            "decode-read",
+                                                            "write",
+                                                            "prefill-copy",
+                                                            "decode-copy",
+                                                            "get",
+                                                            "put",
+                                                            "prefill-compute",
+                                                            "decode-compute",
+                                                            "prefill-work",
+                                                            "open-landing",
+                                                            "landing",
+                                                            "hits-loaded",
+                                                            "part-read",
+                                                            "hits-read",
+                                                            "decode-work",
+                                                            "handed-over",
+                                                            "close-landing",
+                                                            "tokens",
+                                                            "round-done",
+                                                            "request-finished",
+                                                            "request-failed",
+                                                            "abandon",
+                                                            "abandoned",
+                                                            "interrupted"};
 
 std::optional<leg> parse_leg(std::string_view text) {
   auto found = std::find(leg_names.begin(), leg_names.end(), text);

@@ -42,6 +42,7 @@ enum class leg : std::uint8_t {
   open_landing,
   landing,
   hits_loaded,
+  part_read,
   hits_read,
   decode_work,
   handed_over,
@@ -54,7 +55,7 @@ enum class leg : std::uint8_t {
   abandoned,
   interrupted,
 };
-inline constexpr std::size_t leg_count = 24;
+inline constexpr std::size_t leg_count = 25;
 constexpr bool is_message(leg l) { return l >= leg::prefill_work; }
 /// As in the texts above, with dashes.
 std::string_view to_string(leg l);

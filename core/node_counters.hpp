@@ -12,7 +12,7 @@ struct node_counters {
   std::atomic<std::uint64_t> kv_put_bytes{0}, kv_get_bytes{0}, copied_bytes{0};
   std::atomic<std::uint64_t> blocks_written{0}, blocks_missing{0}, blocks_corrupt{0};
   std::atomic<std::uint64_t> blocks_unreadable{0}, blocks_unwritten{0}; ///< I/O errors, not a full disk
-  std::atomic<std::uint64_t> storage_overdue{0}; ///< operations not answered in time
+  std::atomic<std::uint64_t> storage_overdue{0};                        ///< operations not answered in time
   std::atomic<std::uint32_t> engine_restarts{0};
   std::atomic<bool> store_full{false};
 };

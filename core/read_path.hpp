@@ -52,9 +52,9 @@ struct read_split {
 struct failed_reads {
   bool prefill = false, decode = false;
 
-  void add(read_path side) {
-    prefill |= side == read_path::prefill;
-    decode |= side == read_path::decode;
+  void add(const failed_reads& more) {
+    prefill |= more.prefill;
+    decode |= more.decode;
   }
   friend bool operator==(const failed_reads&, const failed_reads&) = default;
 };

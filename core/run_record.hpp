@@ -47,6 +47,7 @@ struct run_record {
   std::vector<node_record> nodes;
   std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
   std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0; ///< I/O errors of the store
+  std::uint64_t storage_overdue = 0;                         ///< operations not answered in time
   std::uint32_t engine_restarts = 0;
   std::uint64_t faults_happened = 0; ///< injected ones
   bool store_full = false;

@@ -26,6 +26,11 @@ typename Inspector::result_type inspect(Inspector& f, read_split& x) {
 }
 
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, failed_reads& x) {
+  return f(caf::meta::type_name("failed_reads"), x.prefill, x.decode);
+}
+
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, strided_piece& x) {
   return f(caf::meta::type_name("strided_piece"), x.local_offset, x.local_stride, x.remote_offset,
            x.remote_stride, x.bytes, x.count);

@@ -16,7 +16,7 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, request& x) {
   return f(caf::meta::type_name("request"), x.id, x.epoch, x.session, x.round, x.context, x.delivered_tokens,
            x.generate_tokens, x.temperature, x.sampling_seed, x.keys, x.client, x.attempt, x.hits, x.prefill,
-           x.decode, x.lost_blocks);
+           x.decode, x.failed_reads, x.lost_blocks);
 }
 
 template <class Inspector>
@@ -37,6 +37,11 @@ typename Inspector::result_type inspect(Inspector& f, round_done& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, interrupted& x) {
   return f(caf::meta::type_name("interrupted"), x.request);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, withdrawn& x) {
+  return f(caf::meta::type_name("withdrawn"), x.request);
 }
 
 template <class Inspector>
@@ -81,7 +86,7 @@ typename Inspector::result_type inspect(Inspector& f, request_finished& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, request_failed& x) {
-  return f(caf::meta::type_name("request_failed"), x.request, x.epoch, x.why);
+  return f(caf::meta::type_name("request_failed"), x.request, x.epoch, x.why, x.failed_reads);
 }
 
 template <class Inspector>
@@ -103,6 +108,21 @@ typename Inspector::result_type inspect(Inspector& f, engine_up& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, engine_down& x) {
   return f(caf::meta::type_name("engine_down"), x.engine, x.incarnation, x.why, x.lost);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, engine_fenced& x) {
+  return f(caf::meta::type_name("engine_fenced"), x.engine, x.incarnation);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, take_stock& x) {
+  return f(caf::meta::type_name("take_stock"), x.round);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, stock& x) {
+  return f(caf::meta::type_name("stock"), x.engine, x.incarnation, x.round, x.requests, x.epochs);
 }
 
 template <class Inspector>
@@ -152,7 +172,12 @@ typename Inspector::result_type inspect(Inspector& f, release_slots& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, read_blocks& x) {
-  return f(caf::meta::type_name("read_blocks"), x.request, x.engine, x.keys, x.slots);
+  return f(caf::meta::type_name("read_blocks"), x.request, x.epoch, x.engine, x.keys, x.slots);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, read_overdue& x) {
+  return f(caf::meta::type_name("read_overdue"), x.request, x.epoch);
 }
 
 template <class Inspector>
@@ -289,4 +314,9 @@ CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::link_ready))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::tick))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::drain_engine))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::devices_idle))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::withdrawn))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::engine_fenced))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::take_stock))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::stock))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::read_overdue))
 CAF_END_TYPE_ID_BLOCK(dualpath)

@@ -17,16 +17,19 @@ using client_actor =
 using scheduler_actor =
     caf::typed_actor<on<submit>, on<fetch_work>, on<part_read>, on<hits_read>, on<handed_over>,
                      on<request_finished>, on<request_failed>, on<abandoned>, on<engine_up>, on<engine_down>,
+                     on<engine_fenced>, on<stock>, on<withdrawn>, on<tick>,
                      caf::replies_to<await_engines>::with<std::uint32_t>, on<node_lost>, on<drain_node>>;
 
 using directory_actor = caf::typed_actor<caf::replies_to<find_prefix>::with<prefix_found>, on<unpin_prefix>,
                                          on<block_stored>, on<block_lost>>;
 
 using prefill_actor = caf::typed_actor<on<prefill_work>, on<landing>, on<hits_loaded>, on<abandon>,
-                                       on<engine_up>, on<engine_down>, on<layer_computed>, on<batch_sampled>>;
+                                       on<engine_up>, on<engine_down>, on<layer_computed>, on<batch_sampled>,
+                                       on<read_overdue>, on<take_stock>, on<tick>>;
 
 using decode_actor = caf::typed_actor<on<open_landing>, on<close_landing>, on<decode_work>, on<abandon>,
-                                      on<engine_up>, on<engine_down>, on<layer_computed>, on<batch_sampled>>;
+                                      on<engine_up>, on<engine_down>, on<layer_computed>, on<batch_sampled>,
+                                      on<read_overdue>, on<take_stock>, on<tick>>;
 
 using buffer_pool_actor =
     caf::typed_actor<caf::replies_to<grant_slots>::with<granted_slots>, on<release_slots>>;

@@ -58,6 +58,7 @@ struct request {
   core::read_split hits; ///< after the reads: what of it verified
   core::engine_id prefill, decode;
   // Learnt on the way.
+  core::failed_reads failed_reads; ///< sides whose storage did not answer in time
   std::uint32_t lost_blocks = 0;
 
   std::uint32_t context_tokens() const { return static_cast<std::uint32_t>(context.size()); }
@@ -83,6 +84,10 @@ struct round_done {
 };
 /// The decode engine of a request died: the client submits it again with the tokens it has.
 struct interrupted {
+  core::request_id request;
+};
+/// The client's answer where it has all of the round already: the request is over.
+struct withdrawn {
   core::request_id request;
 };
 /// To the client itself: submit no further rounds, and end when those under way have ended.
@@ -129,6 +134,7 @@ struct request_failed {
   core::request_id request;
   core::epoch epoch;
   proto::outcome why;
+  core::failed_reads failed_reads = {}; ///< sides whose storage did not answer in time, in this attempt
 };
 /// Give a request up; answered by `abandoned` once nothing of it touches the memory of another engine any
 /// more.
@@ -156,6 +162,23 @@ struct engine_down {
   std::string why;
   bool lost = false; ///< with its process, and never to return
 };
+/// A dead engine's transfers have ended: nothing of it touches the memory of other engines any more.
+struct engine_fenced {
+  core::engine_id engine;
+  core::incarnation incarnation;
+};
+/// What does an engine hold? Asked periodically: a message that was lost leaves ledger and engine of
+/// different opinion, and nobody else would notice.
+struct take_stock {
+  std::uint64_t round = 0;
+};
+struct stock {
+  core::engine_id engine;
+  core::incarnation incarnation;
+  std::uint64_t round = 0;
+  std::vector<core::request_id> requests;
+  std::vector<core::epoch> epochs; ///< one for each of requests
+};
 /// Ask to be answered once that many engines are up.
 struct await_engines {
   std::uint32_t count = 0;
@@ -163,6 +186,7 @@ struct await_engines {
 
 // ---- prefill engine ↔ decode engine
 
+/// Asked again where the answer is late; the same landing is opened once.
 struct open_landing {
   core::request_id request;
   core::epoch epoch;
@@ -210,9 +234,15 @@ struct release_slots {
 /// Block i goes to slot slots[i] of the pool of `engine`.
 struct read_blocks {
   core::request_id request;
+  core::epoch epoch;
   core::engine_id engine;
   std::vector<core::block_key> keys;
   std::vector<std::uint32_t> slots;
+};
+/// The store has not answered in time: do not wait. The slots are free again only with blocks_read.
+struct read_overdue {
+  core::request_id request;
+  core::epoch epoch;
 };
 struct blocks_read {
   std::uint32_t good_blocks = 0; ///< verified, counted from the first

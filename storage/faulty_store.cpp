@@ -29,6 +29,9 @@ public:
   core::result<void> scan(const std::function<void(const block_name&)>& visit) override {
     return inner_->scan(visit);
   }
+  void on_evicted(std::function<void(const core::block_key&)> tell) override {
+    inner_->on_evicted(std::move(tell));
+  }
   store_counters counters() const override { return inner_->counters(); }
   std::string describe() const override { return inner_->describe(); }
 

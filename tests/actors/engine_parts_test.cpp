@@ -34,9 +34,10 @@ struct replay : actor_world {
     scheduler.send(client, proto::tokens{request, first_index, std::move(ids)});
     run();
   }
-  void done(core::request_id request) {
+  void done(core::request_id request, std::uint32_t attempts = 1) {
     proto::round_done event;
     event.request = request;
+    event.attempts = attempts;
     scheduler.send(client, event);
     run();
   }
@@ -67,7 +68,7 @@ core::round_spec round_of(std::uint32_t append, std::uint32_t generate) {
 
 TEST_CASE("a pool grants all slots of a request at once, first come first served", "[buffer_pool]") {
   actor_world world;
-  auto pool = world.system.spawn(buffer_pool, 4u);
+  auto pool = world.system.spawn(buffer_pool, 4u, nullptr);
   peer first{world.system}, second{world.system}, third{world.system};
   first.send(pool, proto::grant_slots{core::request_id{1}, 3});
   second.send(pool, proto::grant_slots{core::request_id{2}, 2});
@@ -90,7 +91,7 @@ TEST_CASE("a pool grants all slots of a request at once, first come first served
 
 TEST_CASE("a request larger than the pool is told so at once, and nobody waits behind it", "[buffer_pool]") {
   actor_world world;
-  auto pool = world.system.spawn(buffer_pool, 4u);
+  auto pool = world.system.spawn(buffer_pool, 4u, nullptr);
   peer large{world.system}, small{world.system};
   large.send(pool, proto::grant_slots{core::request_id{1}, 5});
   small.send(pool, proto::grant_slots{core::request_id{2}, 4});
@@ -180,12 +181,57 @@ TEST_CASE("the prompt of a round is all that was appended and generated before",
   CHECK_FALSE(r.result);
 }
 
-TEST_CASE("a round that ends short of tokens fails the run by name", "[replayer]") {
+TEST_CASE("a round that ends short of tokens is asked for from where it stands", "[replayer]") {
   replay r{{round_of(6, 3)}};
   auto request = r.submitted();
   REQUIRE(request);
   r.tokens(request->id, 0, {11});
+  r.tokens(request->id, 2, {13}); // 12 was lost
   r.done(request->id);
+  auto again = r.submitted();
+  REQUIRE(again);
+  CHECK(again->id == request->id);
+  CHECK(again->delivered_tokens == 1);
+  CHECK(again->attempt == 2);
+  r.tokens(request->id, 1, {12});
+  r.tokens(request->id, 2, {13});
+  r.done(request->id);
+  REQUIRE(r.result);
+  REQUIRE(*r.result);
+  CHECK((*r.result)->rounds.front().generated == std::vector<core::token_id>{11, 12, 13});
+}
+
+TEST_CASE("a round that is silent for long is submitted again, in case that its end was lost", "[replayer]") {
+  replay r{{round_of(6, 3)}};
+  auto request = r.submitted();
+  REQUIRE(request);
+  r.tokens(request->id, 0, {11, 12, 13});
+  r.advance(r.settings->deadline);
+  CHECK_FALSE(r.submitted());
+  r.advance(2 * r.settings->deadline);
+  auto again = r.submitted();
+  REQUIRE(again);
+  CHECK(again->delivered_tokens == 2);
+}
+
+TEST_CASE("a client interrupted in a round that it has all of says so", "[replayer]") {
+  replay r{{round_of(6, 1)}};
+  auto request = r.submitted();
+  REQUIRE(request);
+  r.tokens(request->id, 0, {11});
+  r.scheduler.send(r.client, proto::interrupted{core::request_id{request->id.value + 1}});
+  r.run();
+  auto over = r.scheduler.next<proto::withdrawn>();
+  REQUIRE(over);
+  CHECK(over->request.value == request->id.value + 1);
+}
+
+TEST_CASE("a round that ends short of tokens every time fails the run by name", "[replayer]") {
+  replay r{{round_of(6, 3)}};
+  auto request = r.submitted();
+  REQUIRE(request);
+  r.tokens(request->id, 0, {11});
+  r.done(request->id, 8);
   REQUIRE(r.result);
   REQUIRE_FALSE(*r.result);
   CHECK_THAT(r.result->error().text, Catch::Contains("agent") && Catch::Contains("1 of 3"));

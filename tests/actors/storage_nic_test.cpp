@@ -17,17 +17,20 @@ using dualpath::actors::testing::peer;
 namespace {
 
 constexpr auto latency = std::chrono::milliseconds{10};
+constexpr auto short_deadline = std::chrono::milliseconds{100};
 constexpr std::uint32_t slots = 16;
 
 /// A storage NIC with two engines over a simulated store; the test plays engines, directory and leader.
 struct nic_world : actor_world {
   explicit nic_world(std::uint32_t depth = 16, storage::sim_faults faults = {},
-                     std::uint64_t capacity_blocks = 0) {
+                     std::uint64_t capacity_blocks = 0, core::duration answers_after = latency,
+                     core::duration deadline = std::chrono::seconds{30}) {
+    settings->deadline = deadline;
     settings->storage_depth = depth;
     storage::sim_store_options options;
     options.payload_bytes = settings->layout.full_block_bytes();
     options.clock = &clock;
-    options.timing.latency = latency;
+    options.timing.latency = answers_after;
     options.faults = faults;
     auto opened = storage::open_sim_store(std::move(options));
     REQUIRE(opened);
@@ -36,6 +39,7 @@ struct nic_world : actor_world {
       REQUIRE(opened);
     }
     disk = std::make_shared<dualpath::testing::faulty_store>(std::move(*opened));
+    node->role = core::engine_role::prefill;
     node->store = disk;
     for (std::uint32_t engine : {0, 1}) {
       auto devices = std::make_shared<engine_devices>();
@@ -47,6 +51,11 @@ struct nic_world : actor_world {
                        directory.as<proto::directory_actor>(), leader.as<proto::leader_actor>());
     parent = core::root_key(settings->fingerprint);
     for (std::uint32_t i = 0; i < slots; ++i) keys.push_back(core::child_key(parent, std::array{i}));
+  }
+  ~nic_world() {
+    // Its watch over operations under way goes on, and the system ends only when no timer is left.
+    caf::anon_send_exit(nic, caf::exit_reason::kill);
+    run();
   }
   std::span<std::byte> pool_of(std::uint32_t engine) {
     return {memory.get() + engine * slots * settings->slot_bytes, slots * settings->slot_bytes};
@@ -60,6 +69,7 @@ struct nic_world : actor_world {
   void read(const std::vector<std::uint32_t>& blocks, std::uint32_t engine = 0) {
     proto::read_blocks ask;
     ask.engine = core::engine_id{engine};
+    ask.epoch = core::epoch{7};
     for (std::uint32_t i = 0; i < blocks.size(); ++i) {
       ask.keys.push_back(keys[blocks[i]]);
       ask.slots.push_back(i);
@@ -259,6 +269,32 @@ TEST_CASE("writes of a dying engine that have not begun are dropped, and one tha
   w.advance(4 * latency);
   CHECK(w.directory.drop_all<proto::block_stored>() == 1);
   CHECK(w.node->store->counters().writes == 1);
+}
+
+TEST_CASE("a read that the store does not answer in time is told, and answered when it really ends",
+          "[storage_nic]") {
+  nic_world w{2, {}, 0, 4 * short_deadline, short_deadline};
+  for (std::uint32_t block : {0, 1, 2, 3}) w.write(block);
+  w.advance(20 * short_deadline);
+  w.engines[0].drop_all<proto::outcome>();
+  w.read({0, 1, 2, 3});
+  w.read({0}, 1);
+  CHECK_FALSE(w.engines[0].next<proto::read_overdue>());
+  w.advance(short_deadline + short_deadline / 2);
+  auto told = w.engines[0].next<proto::read_overdue>();
+  REQUIRE(told);
+  CHECK(told->epoch == core::epoch{7});
+  CHECK_FALSE(w.engines[0].next<proto::read_overdue>());
+  // The queue goes on without it: the next read has been issued, blocks three and four have not.
+  CHECK(w.node->counters->storage_overdue >= 2);
+  CHECK_FALSE(w.engines[0].next<proto::blocks_read>());
+  w.drain(0);
+  CHECK_FALSE(w.engines[0].next<proto::devices_idle>());
+  w.advance(4 * short_deadline);
+  CHECK(w.engines[0].next<proto::devices_idle>());
+  w.advance(8 * short_deadline);
+  CHECK(w.reads() == 3);
+  CHECK(w.engines[1].next<proto::blocks_read>());
 }
 
 TEST_CASE("reads are paced to the bandwidth of the storage NIC", "[storage_nic]") {

@@ -176,12 +176,11 @@ TEST_CASE("a side that failed reads nothing, whatever the policy: the other take
     for (auto same_node : {false, true})
       for (std::uint64_t turn : {0, 1}) {
         path_inputs inputs{{1000, 100}, {10, 100}, turn, same_node};
-        inputs.failed.add(read_path::prefill);
+        inputs.failed = {.prefill = true};
         CHECK(choose_reads(p, inputs, 4, block_tokens) == read_split{4, 0});
-        inputs.failed = {};
-        inputs.failed.add(read_path::decode);
+        inputs.failed = {.decode = true};
         CHECK(choose_reads(p, inputs, 4, block_tokens) == read_split{0, 4});
-        inputs.failed.add(read_path::prefill);
+        inputs.failed.add({.prefill = true});
         CHECK(choose_reads(p, inputs, 4, block_tokens) == read_split{});
       }
 }

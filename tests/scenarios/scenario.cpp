@@ -3,6 +3,8 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <sstream>
 
@@ -97,21 +99,76 @@ private:
   }
 
   scenario scenario_of(const toml::table& table, const option_values& common) {
-    only(table, {"spec", "disk", "distinct_tokens", "options", "vary", "run", "expect"});
+    only(table, {"spec", "disk", "distinct_tokens", "thorough", "options", "vary", "faults", "chaos", "run",
+                 "expect"});
     scenario result;
     result.spec = table["spec"].value_or(std::string{});
     if (result.spec.empty()) complain("a scenario has no spec");
     result.disk = table["disk"].value_or(std::string{});
     result.distinct_tokens = table["distinct_tokens"].value_or(false);
+    result.thorough = table["thorough"].value_or(false);
     auto options = merged(common, options_of(table["options"]));
     auto expected = expectations_of(table["expect"]);
+    auto faulty = injections_of(table);
     for (auto& base : variants(options_of(table["vary"]), options)) {
+      if (!faulty.empty()) {
+        add_faulty_runs(result, base, faulty);
+        continue;
+      }
       if (!table.contains("run")) result.runs.push_back(base);
       for (auto* node : list(table["run"])) result.runs.push_back(run_of(*node, base));
     }
     for (auto& run : result.runs)
       run.expectations.insert(run.expectations.begin(), expected.begin(), expected.end());
     return result;
+  }
+
+  /// What is injected into one run.
+  struct injection {
+    std::string name;
+    std::vector<std::string> faults;
+    std::uint64_t expected = 0; ///< faults that must happen; 0: as many as may be
+  };
+
+  std::vector<injection> injections_of(const toml::table& table) {
+    std::vector<injection> all;
+    if (auto* faults = table.get("faults")) {
+      for (auto& text : values_of(*faults)) {
+        std::istringstream words{text};
+        injection next{text, {std::istream_iterator<std::string>{words}, {}}, 0};
+        next.expected = next.faults.size();
+        all.push_back(std::move(next));
+      }
+    }
+    if (auto* chaos = table["chaos"].as_table()) {
+      only(*chaos, {"permille", "runs"});
+      auto permille = (*chaos)["permille"].value_or(10u);
+      auto runs = (*chaos)["runs"].value_or(1u);
+      if (const char* given = std::getenv("DUALPATH_CHAOS_RUNS"))
+        runs = static_cast<unsigned>(std::strtoul(given, nullptr, 10));
+      for (unsigned i = 0; i < runs; ++i) {
+        auto text = "chaos:" + std::to_string(permille) + ":" + std::to_string(i) + "@seed";
+        all.push_back({text, {text}, 0});
+      }
+    }
+    return all;
+  }
+
+  /// One undisturbed run to compare with, and one a fault.
+  static void add_faulty_runs(scenario& result, const run_spec& base, const std::vector<injection>& faulty) {
+    if (result.runs.empty()) {
+      auto undisturbed = base;
+      undisturbed.name += (base.name.empty() ? "" : ", ") + std::string{"undisturbed"};
+      result.runs.push_back(std::move(undisturbed));
+    }
+    for (auto& [name, faults, expected] : faulty) {
+      auto run = base;
+      run.name += (base.name.empty() ? "" : ", ") + name;
+      run.options["inject"] = faults;
+      run.expectations.push_back({"warns_of_store_only", {"true"}});
+      if (expected > 0) run.expectations.push_back({"faults_happened", {std::to_string(expected)}});
+      result.runs.push_back(std::move(run));
+    }
   }
 
   run_spec run_of(const toml::table& table, const run_spec& base) {

@@ -41,6 +41,7 @@ struct scenario {
   std::string spec;
   std::string disk; ///< size of a file system of its own for the store, as in 2MiB; "": the usual one
   bool distinct_tokens = false; ///< runs with different labels generate different tokens
+  bool thorough = false;        ///< too slow for every run of the tests: only with the tag [thorough]
   std::vector<run_spec> runs;
 };
 

@@ -62,6 +62,15 @@ void add_counts(std::map<std::string, check>& checks) {
     CHECK(in.summary().engine_restarts == in.outcome.faults_planned);
     CHECK(in.summary().rerouted > 0);
   };
+  checks["faults_happened"] = [](auto& in) { CHECK(in.outcome.record.faults_happened == in.whole()); };
+  checks["faults_happened_at_least"] = [](auto& in) {
+    CHECK(in.outcome.record.faults_happened >= in.whole());
+  };
+  checks["rerouted_at_least"] = [](auto& in) { CHECK(in.summary().rerouted >= in.whole()); };
+  checks["warns_of_store_only"] = [](auto& in) {
+    for (auto& warning : in.outcome.record.warnings)
+      CHECK_THAT(warning, Catch::StartsWith("the block store failed"));
+  };
   checks["hit_tokens"] = [](auto& in) { CHECK(in.summary().hit_tokens == in.whole()); };
   checks["hit_tokens_at_least"] = [](auto& in) { CHECK(in.summary().hit_tokens >= in.whole()); };
   checks["first_round_hits"] = [](auto& in) { CHECK((first_round_hits(in.outcome.record) > 0) == in.yes()); };
@@ -142,6 +151,11 @@ void check_run(const run_spec& spec, const run_outcome& outcome, std::span<const
   // Whatever else happens, no request is lost and each gets all of its tokens.
   CHECK(outcome.summary.requests == outcome.rounds_expected);
   CHECK(outcome.summary.generated_tokens == outcome.tokens_expected);
+  // And nothing of it stays behind.
+  for (std::size_t i = 0; i < core::resource_count; ++i) {
+    INFO(to_string(static_cast<core::resource>(i)) << " still held");
+    CHECK(outcome.record.left_behind[i] == 0);
+  }
   for (auto& expected : spec.expectations) {
     INFO("expectation '" << expected.name << "'");
     auto found = known_checks().find(expected.name);

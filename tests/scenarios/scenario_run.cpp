@@ -117,6 +117,7 @@ run_outcome execute(const run_spec& run, const scenario_store& store) {
   if (auto plan = core::fault_plan::parse(options->inject); plan)
     outcome.faults_planned = plan->describe().size();
   outcome.blocks_before = store.block_files().size();
+  inputs.await_idle = true;
   auto record = apps::run_once(*options, inputs, {});
   auto files = store.block_files();
   outcome.blocks_after = files.size();

@@ -69,7 +69,8 @@ bool add_all() {
       add(new unreadable_file{scenarios.error().text}, name + " can be read", "[" + name + "]");
       continue;
     }
-    for (auto& test : *scenarios) add(new scenario_case{test}, test.spec, "[" + name + "]");
+    for (auto& test : *scenarios)
+      add(new scenario_case{test}, test.spec, (test.thorough ? "[.thorough][" : "[") + name + "]");
   }
   return true;
 }
