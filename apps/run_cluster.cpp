@@ -107,6 +107,26 @@ void name_run(core::run_record& record, const run_options& options, const kernel
   record.calibration = calibrated.measured;
 }
 
+void warn_of_what_is_left(core::run_record& record) {
+  for (std::size_t i = 0; i < core::resource_count; ++i)
+    if (record.left_behind[i] > 0)
+      record.warnings.push_back(std::to_string(record.left_behind[i]) + " "
+                                + to_string(static_cast<core::resource>(i))
+                                + " were still held after the last request");
+}
+
+void warn_of_store(core::run_record& record) {
+  if (record.store_full)
+    record.warnings.push_back("the block store was full: served without writing every block");
+  if (record.blocks_unreadable + record.blocks_unwritten > 0)
+    record.warnings.push_back("the block store failed: " + std::to_string(record.blocks_unreadable)
+                              + " blocks could not be read and were computed again, "
+                              + std::to_string(record.blocks_unwritten) + " could not be written");
+  if (record.storage_overdue > 0)
+    record.warnings.push_back("the block store failed to answer " + std::to_string(record.storage_overdue)
+                              + " operations in time (--deadline)");
+}
+
 } // namespace
 
 core::result<run_inputs> prepare_inputs(const run_options& options) {
@@ -178,17 +198,8 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   else if (faults->pending() > 0)
     record->warnings.push_back(std::to_string(faults->pending())
                                + " planned faults never happened: the run was too short");
-  for (std::size_t i = 0; i < core::resource_count; ++i)
-    if (record->left_behind[i] > 0)
-      record->warnings.push_back(std::to_string(record->left_behind[i]) + " "
-                                 + to_string(static_cast<core::resource>(i))
-                                 + " were still held after the last request");
-  if (record->store_full)
-    record->warnings.push_back("the block store was full: served without writing every block");
-  if (record->blocks_unreadable + record->blocks_unwritten > 0)
-    record->warnings.push_back("the block store failed: " + std::to_string(record->blocks_unreadable)
-                               + " blocks could not be read and were computed again, "
-                               + std::to_string(record->blocks_unwritten) + " could not be written");
+  warn_of_what_is_left(*record);
+  warn_of_store(*record);
   return record;
 }
 
