@@ -83,6 +83,7 @@ core::result<actors::devices_ptr> make_engine(const run_options& options, const 
   fabric.self = {0, id, core::incarnation{}, fingerprint_of(*devices->compute), layout};
   fabric.transports = options.transports;
   fabric.secret = options.data_plane_secret;
+  fabric.busy_poll = options.busy_poll;
   if (!options.net_device.empty() && !names_rdma(options.transports))
     fabric.settings.emplace_back("NET_DEVICES", options.net_device);
   auto opened = open_separated_fabric(options, std::move(fabric));

@@ -270,6 +270,9 @@ const option_row table[] = {
      "UCX transports of the compute network, as in self,sm,tcp; without it UCX chooses",
      [](run_options& o, const values& v) { return set_transports(v[0], o.transports); }},
 
+    {"busy-poll", device_group, kind::text, "TIME", "0ms",
+     "How long a lane of the compute network spins after its last work before it sleeps, as in 50us",
+     [](run_options& o, const values& v) { return set_to(core::parse_duration(v[0]), o.busy_poll); }},
     {"pacing", device_group, kind::text, "WHEN", "auto",
      "Pacing of the compute network's lanes in software: auto (unless all bytes go over RDMA ports that fit "
      "the traffic classes), on (and KV's threads at a lower priority) or off",
