@@ -11,6 +11,8 @@ namespace dualpath::apps {
 
 namespace {
 
+constexpr auto launched_nodes_deadline = std::chrono::seconds{60};
+
 std::uint32_t nodes_of(const cluster_size& cluster) { return cluster.prefill_nodes + cluster.decode_nodes; }
 
 core::result<void> check_size(const run_options& options, const net::launch_info& launch) {
@@ -60,12 +62,16 @@ core::result<void> cluster_session::await_nodes(const run_options& options, cons
   if (on_wait)
     on_wait("waiting at " + contact.host + ":" + std::to_string(contact.port) + " for "
             + std::to_string(wanted - 1) + " more nodes");
+  // People join nodes when they like; a launcher has started them all, and one that is not there has failed.
+  auto limit = on_wait ? caf::duration{caf::infinite} : caf::duration{launched_nodes_deadline};
   caf::scoped_actor self{plane_->system(), true};
   core::result<void> result;
-  self->request(membership_, caf::infinite, proto::await_nodes{wanted})
+  self->request(membership_, limit, proto::await_nodes{wanted})
       .receive([](std::uint32_t) {},
-               [&](const caf::error& e) {
-                 result = core::error{core::errc::io, plane_->system().render(e)};
+               [&](const caf::error&) {
+                 result = core::error{core::errc::timed_out,
+                                      "not all " + std::to_string(wanted)
+                                          + " nodes joined in time; see what the missing ranks said"};
                });
   return result;
 }
