@@ -32,31 +32,19 @@ core::resource_usage settle(const cluster_settings& settings) {
   return settings.usage->await_idle(*settings.clock, limit);
 }
 
-void add_counters(core::run_record& record, const node_devices& node) {
-  auto& c = *node.counters;
-  record.nodes.push_back({node.node, node.role, c.storage_read_bytes, c.storage_written_bytes, c.kv_put_bytes,
-                          c.kv_get_bytes, c.copied_bytes});
-  record.blocks_written += c.blocks_written;
-  record.blocks_missing += c.blocks_missing;
-  record.blocks_corrupt += c.blocks_corrupt;
-  record.blocks_unreadable += c.blocks_unreadable;
-  record.blocks_unwritten += c.blocks_unwritten;
-  record.storage_overdue += c.storage_overdue;
-  record.engine_restarts += c.engine_restarts;
-  record.store_full |= c.store_full;
-}
-
-void add_report(core::run_record& record, const proto::node_report& r) {
-  record.nodes.push_back({r.node, r.role, r.storage_read_bytes, r.storage_written_bytes, r.kv_put_bytes,
-                          r.kv_get_bytes, r.copied_bytes});
-  record.blocks_written += r.blocks_written;
-  record.blocks_missing += r.blocks_missing;
-  record.blocks_corrupt += r.blocks_corrupt;
-  record.blocks_unreadable += r.blocks_unreadable;
-  record.blocks_unwritten += r.blocks_unwritten;
-  record.storage_overdue += r.storage_overdue;
-  record.engine_restarts += r.engine_restarts;
-  record.store_full |= r.store_full;
+/// `counts`: node_counters of a node here, or the report of one elsewhere.
+template <class Counts>
+void add_counts(core::run_record& record, core::node_id node, core::engine_role role, const Counts& counts) {
+  record.nodes.push_back({node, role, counts.storage_read_bytes, counts.storage_written_bytes,
+                          counts.kv_put_bytes, counts.kv_get_bytes, counts.copied_bytes});
+  record.blocks_written += counts.blocks_written;
+  record.blocks_missing += counts.blocks_missing;
+  record.blocks_corrupt += counts.blocks_corrupt;
+  record.blocks_unreadable += counts.blocks_unreadable;
+  record.blocks_unwritten += counts.blocks_unwritten;
+  record.storage_overdue += counts.storage_overdue;
+  record.engine_restarts += counts.engine_restarts;
+  record.store_full |= counts.store_full;
 }
 
 /// Has the nodes of other processes stop, and waits for what they counted.
@@ -65,7 +53,7 @@ void end_remote_run(control_plane& plane, const remote_nodes& remote, core::run_
   self->request(remote.membership, caf::infinite, proto::end_run{remote.wanted.order.run})
       .receive(
           [&](const proto::node_reports& all) {
-            for (auto& report : all.reports) add_report(record, report);
+            for (auto& report : all.reports) add_counts(record, report.node, report.role, report);
             record.warnings.insert(record.warnings.end(), all.warnings.begin(), all.warnings.end());
           },
           [&](const caf::error& e) {
@@ -90,7 +78,7 @@ core::result<core::run_record> run_cluster(control_plane& plane, std::shared_ptr
   system.await_all_actors_done();
   if (plan->settings->faults) plan->settings->faults->held().end_all();
   core::run_record record;
-  for (auto& node : plan->nodes) add_counters(record, *node);
+  for (auto& node : plan->nodes) add_counts(record, node->node, node->role, *node->counters);
   if (plan->remote) end_remote_run(plane, *plan->remote, record);
   if (!result) return result.error();
   record.jct = result->jct;
