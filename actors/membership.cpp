@@ -117,6 +117,7 @@ void membership_state::agent_down(const caf::down_msg& down) {
       if (m.expected && !run->all_started) fail_start(why);
     }
   }
+  if (!run) free_places();
   end_if_all_reported();
   answer_if_all_gone();
 }
@@ -125,8 +126,20 @@ void membership_state::begin(proto::begin_run wanted, caf::typed_response_promis
   run.emplace();
   run->wanted = std::move(wanted);
   run->started = started;
+  if (auto missing = std::find(taken.begin(), taken.end(), false); missing != taken.end()) {
+    fail_start(
+        "node " + std::to_string(missing - taken.begin())
+        + " of the cluster is missing since its process was lost; the next run cannot start without it");
+    return;
+  }
   for (auto& [node, m] : members) order(m);
   started_if_all_serve();
+}
+
+/// Places of nodes that are gone may be filled again: numbers are used once a run, and none is under way.
+void membership_state::free_places() {
+  for (std::uint32_t place = 1; place < taken.size(); ++place)
+    taken[place] = members.contains(core::node_id{place});
 }
 
 void membership_state::order(member& m) {
@@ -210,6 +223,7 @@ void membership_state::end_if_all_reported() {
   if (!all) return;
   run->ended->deliver(std::move(run->reports));
   run.reset();
+  free_places();
 }
 
 outcome membership_state::drain(core::node_id node) {

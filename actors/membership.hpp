@@ -68,6 +68,7 @@ struct membership_state {
   // Runs.
   void begin(proto::begin_run wanted, caf::typed_response_promise<proto::outcome> started);
   void order(member& m);
+  void free_places();
   void ready(const proto::node_ready& facts);
   void serve(member& m);
   void report(const proto::node_report& counted);

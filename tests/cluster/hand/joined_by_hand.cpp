@@ -56,6 +56,20 @@ TEST_CASE("a node that is killed in the middle of a run costs no token") {
   CHECK(running.cluster.node(0).wait() == 0);
 }
 
+TEST_CASE("a comparison whose node is killed ends with a clear error at the next policy, and does not hang") {
+  workplace place;
+  hand_cluster cluster{place, words{"compare", "--cluster", "1P2D", "--policies", "dualpath,basic"}
+                                  + long_workload()};
+  cluster.join();
+  cluster.join();
+  cluster.await_requests(20);
+  cluster.node(1).signal(SIGKILL);
+  CHECK(cluster.finish() == 1);
+  INFO(cluster.head().output());
+  CHECK(cluster.head().output().find("is missing since its process was lost") != std::string::npos);
+  CHECK(cluster.node(0).wait() == 0);
+}
+
 TEST_CASE("a node that stands still is taken for dead, and cut off when it goes on") {
   running_cluster running;
   running.cluster.node(1).signal(SIGSTOP);
