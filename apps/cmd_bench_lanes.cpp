@@ -43,7 +43,7 @@ void print(const net::lanes_report& r) {
 struct lanes_arguments {
   net::lanes_bench_options bench;
   raw_run_options qos;
-  std::string quantum = "256KiB", window = "1MiB", reserve = "256KiB";
+  std::string quantum = "256KiB", window = "1MiB", quiet_window = "4MiB", reserve = "256KiB";
   std::uint32_t time_ms = 300;
 };
 
@@ -55,6 +55,7 @@ core::result<void> read_sizes(lanes_arguments& a) {
   };
   for (auto& each : {size{"--quantum", a.quantum, a.bench.quantum_bytes},
                      size{"--window", a.window, a.bench.window.shared_bytes},
+                     size{"--quiet-window", a.quiet_window, a.bench.window.quiet_shared_bytes},
                      size{"--reserve", a.reserve, a.bench.window.reserve_bytes}}) {
     auto bytes = core::parse_bytes(each.text);
     if (!bytes || *bytes == 0)
@@ -97,6 +98,7 @@ void add_lanes(CLI::App& bench, int& exit_code) {
   number("--time", a->time_ms, 1U, 60000U, "Milliseconds of a case");
   size("--quantum", a->quantum, "Of a transfer, handed on at a time");
   size("--window", a->window, "Under way at a time");
+  size("--quiet-window", a->quiet_window, "In place of it while collectives are silent");
   size("--reserve", a->reserve, "Beyond the window, for lanes of the high table");
   number("--kv-niceness", a->bench.kv_niceness, 0, 19, "Of KV's threads where lanes are paced; 0: none");
   bind_run_options(*command, a->qos, run_command::qos);

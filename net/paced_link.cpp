@@ -57,7 +57,7 @@ std::optional<lane> paced_link::choose() {
     any |= bytes > 0;
   }
   if (!any) return std::nullopt;
-  auto number = pacer_.next(heads_);
+  auto number = pacer_.next(heads_, clock_.now());
   if (!number) return std::nullopt;
   auto found = std::find(numbers_.begin(), numbers_.end(), *number);
   return static_cast<lane>(found - numbers_.begin());

@@ -23,7 +23,7 @@ public:
   /// Hands over what the link has room for; the lanes, in order.
   std::vector<lane_index> fill() {
     std::vector<lane_index> begun;
-    while (auto lane = pacer_.next(heads_)) {
+    while (auto lane = pacer_.next(heads_, now)) {
       begun.push_back(*lane);
       under_way_.push_back({*lane, heads_[*lane]});
       most_bytes_ = std::max(most_bytes_, pacer_.under_way_bytes());
@@ -42,7 +42,9 @@ public:
   bool idle() const { return under_way_.empty(); }
   std::uint64_t sent(lane_index lane) const { return sent_[lane]; }
   std::uint64_t most_bytes() const { return most_bytes_; }
+  std::uint64_t under_way_bytes() const { return pacer_.under_way_bytes(); }
 
+  instant now{0};
   std::function<std::uint64_t(lane_index)> refill; ///< size of the next message of a lane; none: no more
 
 private:
@@ -117,6 +119,43 @@ TEST_CASE("KV that has filled the window is passed by a collective, which takes 
   CHECK(link.fill().empty());
   link.end_one();
   CHECK(link.fill() == std::vector<lane_index>{2});
+}
+
+TEST_CASE("while collectives are silent KV has a wider window, and the first collective still goes at once") {
+  pacing_window window{100'000, 30'000, 400'000, std::chrono::milliseconds{10}};
+  fifo_link link{link_pacer{{{{1, 192}}, {{2, 64}}, 1}, window}, 3};
+  link.refill = [](lane_index lane) -> std::uint64_t { return lane == 2 ? 10'000 : 0; };
+  link.wait_with(2, 10'000);
+  CHECK(link.fill().size() == 10);
+  link.now += window.quiet_after;
+  CHECK(link.fill().size() == 30);
+  link.wait_with(1, 10'000);
+  CHECK(link.fill() == std::vector<lane_index>{1});
+  // KV waits until the link is down to the narrow window again, however much the collective sends.
+  link.refill = [](lane_index) -> std::uint64_t { return 10'000; };
+  link.wait_with(1, 10'000);
+  bool narrow = false;
+  for (int i = 0; i < 60; ++i) {
+    auto begun = link.fill();
+    narrow = narrow || std::count(begun.begin(), begun.end(), 2) != 0;
+    link.end_one();
+  }
+  CHECK(narrow);
+  CHECK(link.under_way_bytes() < window.shared_bytes + window.reserve_bytes + 10'000);
+}
+
+TEST_CASE("collectives that come again within the time of silence keep the window narrow") {
+  pacing_window window{100'000, 30'000, 400'000, std::chrono::milliseconds{10}};
+  fifo_link link{link_pacer{{{{1, 192}}, {{2, 64}}, 240}, window}, 3};
+  link.refill = [](lane_index lane) -> std::uint64_t { return lane == 2 ? 10'000 : 0; };
+  link.wait_with(2, 10'000);
+  for (int i = 0; i < 100; ++i) {
+    link.now += window.quiet_after / 2;
+    link.wait_with(1, 64);
+    link.fill();
+    link.end_one();
+  }
+  CHECK(link.most_bytes() < window.shared_bytes + window.reserve_bytes + 10'000);
 }
 
 TEST_CASE("a message larger than the window is sent once nothing else is under way") {
