@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 using namespace dualpath;
 using namespace dualpath::net;
@@ -44,19 +45,23 @@ struct paced_pair final : world {
   sim_network network{{.clock = &time, .bytes_per_second = link_bytes_per_s, .latency = link_latency}};
 };
 
-/// Transfers of a lane that never end: each that is done is followed by another.
-struct stream {
+/// Transfers of a lane that never end: each that is done is followed by another. The last ones end when their
+/// fabric closes, so they keep the stream alive.
+struct stream : std::enable_shared_from_this<stream> {
+  stream(pair_of_fabrics& of, lane which, std::uint64_t seed, bool puts = true)
+      : pair{of}, on{which}, random{seed}, put{puts} {}
+
   pair_of_fabrics& pair;
   lane on;
   std::mt19937_64 random;
-  bool put = true;
+  bool put;
   bool open = true;
 
   void next() {
     if (!open) return;
     auto bytes = 4096 * (1 + random() % 64);
     auto t = pair.from_a({{0, 0, 0, 0, bytes, 1}}, on);
-    auto again = [this](core::result<void>) { next(); };
+    auto again = [self = shared_from_this()](core::result<void>) { self->next(); };
     if (put) {
       pair.a->put(std::move(t), again);
     } else {
@@ -111,10 +116,10 @@ TEST_CASE("saturated lanes share a paced link by the tables within 2 %, in eithe
     if (round == 0) qos.tables = {{{0, weight()}, {1, weight()}, {2, weight()}}, {}, 240};
     paced_pair around{true, qos};
     pair_of_fabrics pair{around, region_bytes};
-    std::vector<stream> streams;
+    std::vector<std::shared_ptr<stream>> streams;
     for (auto on : {lane::collective, lane::kv, lane::control})
-      streams.push_back({pair, on, std::mt19937_64{random()}, put});
-    for (auto& each : streams) each.start(8);
+      streams.push_back(std::make_shared<stream>(pair, on, random(), put));
+    for (auto& each : streams) each->start(8);
     around.time.advance(20ms);
     auto moved = moved_in(around, pair, 300ms);
     auto promised = core::sure_shares(qos);
@@ -125,7 +130,7 @@ TEST_CASE("saturated lanes share a paced link by the tables within 2 %, in eithe
       CHECK(moved[on] / sum(moved) == Approx(promised[number++]).margin(0.02));
     }
     CHECK(sum(moved) / (link_bytes_per_s * 0.3) == Approx(1).margin(0.02));
-    for (auto& each : streams) each.open = false;
+    for (auto& each : streams) each->open = false;
   }
 }
 
@@ -134,23 +139,23 @@ TEST_CASE("KV fills a paced link while collectives are silent, and is not starve
   INFO("seed " << start);
   paced_pair around{true};
   pair_of_fabrics pair{around, region_bytes};
-  stream kv{pair, lane::kv, std::mt19937_64{start}},
-      collectives{pair, lane::collective, std::mt19937_64{start}};
-  kv.start(8);
+  auto kv = std::make_shared<stream>(pair, lane::kv, start);
+  auto collectives = std::make_shared<stream>(pair, lane::collective, start);
+  kv->start(8);
   around.time.advance(5ms);
   CHECK(moved_in(around, pair, 100ms)[lane::kv] / (link_bytes_per_s * 0.1) == Approx(1).margin(0.02));
 
-  collectives.start(8);
+  collectives->start(8);
   around.time.advance(5ms);
   auto both = moved_in(around, pair, 2s);
   CHECK(both[lane::collective] / sum(both) > 0.98);
   // The low table is shared with collectives, which wait there too: of a packet every 241, KV has a quarter.
   CHECK(both[lane::kv] / sum(both) == Approx(1.0 / 241 / 4).epsilon(0.25));
 
-  collectives.open = false;
+  collectives->open = false;
   around.time.advance(5ms);
   CHECK(moved_in(around, pair, 100ms)[lane::kv] / (link_bytes_per_s * 0.1) == Approx(1).margin(0.02));
-  kv.open = false;
+  kv->open = false;
 }
 
 TEST_CASE("a collective message waits behind no more than the window, however much KV is queued") {
