@@ -14,13 +14,13 @@ block_directory(proto::directory_actor::stateful_pointer<block_directory_state> 
   self->state.in_use = core::open_share(usage, core::resource::pinned_prefixes);
   for (auto& name : *stored) self->state.trie.insert(name);
   return {
-      [self](proto::find_prefix& ask) -> proto::prefix_found {
+      [self](const proto::find_prefix& ask) -> proto::prefix_found {
         auto& state = self->state;
         state.unpin(ask.request);
         auto blocks = state.trie.longest_prefix(ask.keys);
-        ask.keys.resize(blocks);
-        state.trie.pin(ask.keys);
-        state.pinned.emplace(ask.request, std::move(ask.keys));
+        auto found = ask.keys.first(blocks);
+        state.trie.pin(found);
+        state.pinned.emplace(ask.request, std::move(found));
         state.in_use.set(state.pinned.size());
         return {ask.request, static_cast<std::uint32_t>(blocks)};
       },

@@ -162,7 +162,7 @@ void decode_engine_state::admit(proto::decode_work work, std::vector<std::uint32
   decode_job job;
   job.sequence = std::make_shared<kernels::sequence>(work.request.context);
   job.sequence->append(work.first_token);
-  job.keys = work.request.keys;
+  job.keys.assign(work.request.keys.begin(), work.request.keys.end());
   job.generated = work.request.delivered_tokens + 1;
   job.hbm_blocks = std::move(blocks);
   count_use();

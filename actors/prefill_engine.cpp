@@ -40,9 +40,9 @@ void prefill_engine_state::ask_for_landing(prefill_job& job) {
   job.asked = settings->clock->now();
   auto known = decode_engines.find(request.decode);
   if (known == decode_engines.end()) return; // the scheduler knows as well
-  proto::open_landing ask{request.id, request.epoch, request.context_tokens(), {}};
-  ask.hits.assign(request.keys.begin(), request.keys.begin() + request.hits.decode_blocks);
-  deliver(self, *settings, known->second, std::move(ask));
+  deliver(self, *settings, known->second,
+          proto::open_landing{request.id, request.epoch, request.context_tokens(),
+                              request.keys.first(request.hits.decode_blocks)});
 }
 
 prefill_job* prefill_engine_state::find_job(core::request_id request, core::epoch epoch) {
@@ -94,8 +94,7 @@ void prefill_engine_state::read_hits_here(prefill_job& job) {
 void prefill_engine_state::read_into(prefill_job& job, std::vector<std::uint32_t> slots) {
   auto id = job.request.id;
   auto epoch = job.request.epoch;
-  auto first = job.request.keys.begin() + job.request.hits.decode_blocks;
-  std::vector<core::block_key> hits(first, first + job.request.hits.prefill_blocks);
+  auto hits = job.request.keys.part(job.request.hits.decode_blocks, job.request.hits.prefill_blocks);
   self->request(storage_nic, caf::infinite,
                 proto::read_blocks{id, epoch, devices->engine, std::move(hits), slots})
       .then([this, id, epoch, slots](const proto::blocks_read& read) mutable {

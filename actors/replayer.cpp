@@ -80,7 +80,7 @@ void replayer_state::submit_next(std::size_t index) {
   request.sampling_seed = options.seed * 0x9e3779b97f4a7c15ULL + index * 0x100000001b3ULL + record.round;
   request.client = caf::actor_cast<caf::strong_actor_ptr>(self);
   record.prompt_tokens = request.context_tokens();
-  if (options.keep_prompts) record.prompt = request.context;
+  if (options.keep_prompts) record.prompt.assign(request.context.begin(), request.context.end());
   s.rounds.push_back(std::move(record));
   s.open = std::move(request);
   open.emplace(s.open.id, index);
@@ -182,9 +182,7 @@ void replayer_state::resume_round(session& s) {
   auto& generated = record.generated;
   // Every token may have arrived with only the notice of the end lost: ask for the last one again.
   auto keep = std::min<std::size_t>(generated.size(), s.open.generate_tokens - 1);
-  s.open.context.resize(record.prompt_tokens);
-  s.open.context.insert(s.open.context.end(), generated.begin(),
-                        generated.begin() + static_cast<std::ptrdiff_t>(keep));
+  s.open.context = s.open.context.first(record.prompt_tokens).appended(std::span{generated}.first(keep));
   s.open.delivered_tokens = static_cast<std::uint32_t>(keep);
   send_round(s);
 }

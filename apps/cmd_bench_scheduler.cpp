@@ -21,6 +21,24 @@ struct scheduler_arguments {
   scheduler_bench_options bench;
 };
 
+void print_messages(const scheduler_bench_result& result, bool between_processes) {
+  double messages = 0, bytes = 0;
+  for (const auto& each : result.messages) {
+    if (each.between_processes != between_processes) continue;
+    messages += each.per_request;
+    bytes += each.per_request * static_cast<double>(each.bytes);
+  }
+  if (between_processes)
+    std::printf("messages     %.1f and %s a request between processes:\n", messages,
+                core::format_bytes(static_cast<std::uint64_t>(bytes)).c_str());
+  else
+    std::printf("messages     %.1f a request within the process of the scheduler:\n", messages);
+  for (const auto& each : result.messages)
+    if (each.between_processes == between_processes)
+      std::printf("  %-18s %6.2f x %s\n", each.name.c_str(), each.per_request,
+                  between_processes ? core::format_bytes(each.bytes).c_str() : "shared");
+}
+
 void print(const scheduler_bench_result& result, const scheduler_bench_options& options) {
   std::printf("engines      %u in %u groups\n", result.engines, options.prefill_nodes + options.decode_nodes);
   std::printf("requests     %llu of %u tokens, %.2f fetches each\n",
@@ -30,16 +48,8 @@ void print(const scheduler_bench_result& result, const scheduler_bench_options& 
               result.us_per_decision());
   std::printf("directory    %.1f us a request, on its own\n",
               1e6 * result.directory_cpu_s / static_cast<double>(result.requests));
-  double messages = 0, bytes = 0;
-  for (const auto& each : result.messages) {
-    messages += each.per_request;
-    bytes += each.per_request * static_cast<double>(each.bytes);
-  }
-  std::printf("messages     %.1f and %s a request:\n", messages,
-              core::format_bytes(static_cast<std::uint64_t>(bytes)).c_str());
-  for (const auto& each : result.messages)
-    std::printf("  %-18s %6.2f x %s\n", each.name.c_str(), each.per_request,
-                core::format_bytes(each.bytes).c_str());
+  print_messages(result, true);
+  print_messages(result, false);
 }
 
 int bench_scheduler(scheduler_arguments arguments) {

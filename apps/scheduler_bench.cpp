@@ -104,8 +104,9 @@ public:
       proto::request request;
       request.session = "session " + std::to_string(s);
       request.generate_tokens = 200;
-      for (std::uint32_t t = 0; t < options.context_tokens; ++t)
-        request.context.push_back(s * 1000003U + t * 7919U);
+      std::vector<core::token_id> context;
+      for (std::uint32_t t = 0; t < options.context_tokens; ++t) context.push_back(s * 1000003U + t * 7919U);
+      request.context = std::move(context);
       request.keys = core::key_chain(settings.fingerprint, request.context, options.block_tokens);
       auto parent = core::root_key(settings.fingerprint);
       for (std::uint32_t depth = 0; depth < request.keys.size(); ++depth) {
@@ -227,24 +228,27 @@ private:
     tick();
   }
 
+  enum class hop : std::uint8_t { within_a_process, between_processes };
   template <class Message>
-  void describe(const char* name, Message message, double per_request) {
+  void describe(const char* name, Message message, double per_request, hop over) {
     std::vector<char> bytes;
     caf::binary_serializer sink{system_, bytes};
-    if (sink(message) == caf::none) result_.messages.push_back({name, bytes.size(), per_request});
+    if (sink(message) == caf::none)
+      result_.messages.push_back({name, bytes.size(), per_request, over == hop::between_processes});
   }
   void describe_messages() {
     auto request = workload_.next(caf::actor_cast<caf::strong_actor_ptr>(peers_));
     auto fetches = static_cast<double>(result_.fetches) / static_cast<double>(result_.requests);
-    describe("submit", proto::submit{request}, 1);
-    describe("fetch_work", proto::fetch_work{}, fetches);
-    describe("find_prefix", proto::find_prefix{request.id, request.keys}, 1);
-    describe("prefix_found", proto::prefix_found{}, 1);
-    describe("prefill_work", proto::prefill_work{request}, 1);
-    describe("hits_read", proto::hits_read{}, 1);
-    describe("unpin_prefix", proto::unpin_prefix{}, 1);
-    describe("handed_over", proto::handed_over{}, 1);
-    describe("request_finished", proto::request_finished{}, 1);
+    // Client and directory live with the scheduler, engines do not.
+    describe("submit", proto::submit{request}, 1, hop::within_a_process);
+    describe("fetch_work", proto::fetch_work{}, fetches, hop::between_processes);
+    describe("find_prefix", proto::find_prefix{request.id, request.keys}, 1, hop::within_a_process);
+    describe("prefix_found", proto::prefix_found{}, 1, hop::within_a_process);
+    describe("prefill_work", proto::prefill_work{request}, 1, hop::between_processes);
+    describe("hits_read", proto::hits_read{}, 1, hop::between_processes);
+    describe("unpin_prefix", proto::unpin_prefix{}, 1, hop::within_a_process);
+    describe("handed_over", proto::handed_over{}, 1, hop::between_processes);
+    describe("request_finished", proto::request_finished{}, 1, hop::between_processes);
   }
 
   scheduler_bench_options options_;

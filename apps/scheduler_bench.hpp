@@ -23,6 +23,7 @@ struct message_count {
   std::string name;
   std::uint64_t bytes = 0; ///< of one, as it would cross a network
   double per_request = 0;
+  bool between_processes = false; ///< else it never does, and shares what it carries
 };
 
 struct scheduler_bench_result {

@@ -130,8 +130,7 @@ TEST_CASE("an interrupted round is submitted again with the tokens that have arr
   CHECK(again->id == request->id);
   CHECK(again->delivered_tokens == 2);
   CHECK(again->generate_tokens == 4);
-  auto context = request->context;
-  context.insert(context.end(), {11, 12});
+  auto context = request->context.appended(std::vector<core::token_id>{11, 12});
   CHECK(again->context == context);
   CHECK(again->keys == core::key_chain(r.settings->fingerprint, context, r.settings->layout.block_tokens));
   CHECK(again->total_tokens() == request->total_tokens());
@@ -139,7 +138,7 @@ TEST_CASE("an interrupted round is submitted again with the tokens that have arr
   // A second interruption starts from the prompt as well, not from the context of the first.
   r.tokens(request->id, 2, {13});
   r.interrupt(request->id);
-  context.push_back(13);
+  context = context.appended(std::vector<core::token_id>{13});
   CHECK(r.submitted()->context == context);
 }
 
@@ -170,8 +169,7 @@ TEST_CASE("the prompt of a round is all that was appended and generated before",
   REQUIRE(second);
   CHECK(second->id != first->id);
   REQUIRE(second->context.size() == 11);
-  auto expected = first->context;
-  expected.insert(expected.end(), {11, 12});
+  auto expected = first->context.appended(std::vector<core::token_id>{11, 12});
   CHECK(std::equal(expected.begin(), expected.end(), second->context.begin()));
   // What belongs to a round that is over changes nothing.
   r.tokens(first->id, 2, {13});

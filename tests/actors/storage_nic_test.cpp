@@ -70,10 +70,12 @@ struct nic_world : actor_world {
     proto::read_blocks ask;
     ask.engine = core::engine_id{engine};
     ask.epoch = core::epoch{7};
+    std::vector<core::block_key> wanted;
     for (std::uint32_t i = 0; i < blocks.size(); ++i) {
-      ask.keys.push_back(keys[blocks[i]]);
+      wanted.push_back(keys[blocks[i]]);
       ask.slots.push_back(i);
     }
+    ask.keys = std::move(wanted);
     engines[engine].send(nic, std::move(ask));
     run();
   }
