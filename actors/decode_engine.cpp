@@ -99,8 +99,7 @@ void decode_engine_state::append(decode_job& job, core::token_id token) {
 void decode_engine_state::persist_last_block(decode_job& job) {
   auto id = job.request.id;
   auto block = job.sequence->size() / settings->layout.block_tokens - 1;
-  auto tokens = job.sequence->tokens().subspan(std::size_t{block} * settings->layout.block_tokens,
-                                               settings->layout.block_tokens);
+  auto tokens = job.sequence->tokens(block * settings->layout.block_tokens, settings->layout.block_tokens);
   job.keys.push_back(core::child_key(parent_key(job, block), tokens));
   ++job.pins;
   write_outs.emplace_back(id, block);
@@ -139,7 +138,7 @@ void decode_engine_state::write_out(core::request_id request, std::uint32_t bloc
   proto::local_copy copy;
   copy.pieces.push_back(
       {pool_slot(pool_index), hbm_block(job.hbm_blocks[block]), settings->layout.full_block_bytes()});
-  auto key = job.keys[block];
+  auto key = key_of(job, block);
   auto parent = parent_key(job, block);
   self->request(compute_nic, caf::infinite, std::move(copy)).then([=, this](const outcome& status) {
     --jobs.at(request).pins;
@@ -160,8 +159,12 @@ void decode_engine_state::release_write_slot(std::uint32_t slot) {
   start_write_outs();
 }
 
+core::block_key decode_engine_state::key_of(const decode_job& job, std::uint32_t block) const {
+  return job.keys[block - job.request.keys_before];
+}
+
 core::block_key decode_engine_state::parent_key(const decode_job& job, std::uint32_t block) const {
-  return block == 0 ? core::root_key(settings->fingerprint) : job.keys[block - 1];
+  return block == 0 ? core::root_key(settings->fingerprint) : key_of(job, block - 1);
 }
 
 void decode_engine_state::finish(decode_job& job) {

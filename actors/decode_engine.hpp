@@ -39,7 +39,7 @@ struct decode_job {
   proto::request request;
   std::shared_ptr<kernels::sequence> sequence; ///< all tokens so far; the last one has no KV row yet
   std::vector<std::uint32_t> hbm_blocks;
-  std::vector<core::block_key> keys; ///< of the blocks that are full
+  std::vector<core::block_key> keys; ///< of the blocks that are full, from request.keys_before on
   std::uint32_t generated = 0;       ///< tokens of the round, delivered earlier or now
   std::uint32_t pins = 0;            ///< steps and copies that touch its HBM
   bool first_step = true;
@@ -115,6 +115,7 @@ struct decode_engine_state {
   void drop_write_outs_of_finished();
   void write_out(core::request_id request, std::uint32_t block, std::uint32_t slot);
   void release_write_slot(std::uint32_t slot);
+  core::block_key key_of(const decode_job& job, std::uint32_t block) const;
   core::block_key parent_key(const decode_job& job, std::uint32_t block) const;
   void finish(decode_job& job);
   void free_if_over(core::request_id request);

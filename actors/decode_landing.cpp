@@ -160,7 +160,7 @@ void decode_engine_state::admit_waiting() {
 void decode_engine_state::admit(proto::decode_work work, std::vector<std::uint32_t> blocks) {
   landing_key key{work.request.id, core::prefill_epoch(work.request.epoch)};
   decode_job job;
-  job.sequence = std::make_shared<kernels::sequence>(work.request.context);
+  job.sequence = std::make_shared<kernels::sequence>(work.request.tokens_before, work.request.context);
   job.sequence->append(work.first_token);
   job.keys.assign(work.request.keys.begin(), work.request.keys.end());
   job.generated = work.request.delivered_tokens + 1;
@@ -209,8 +209,9 @@ void decode_engine_state::persist_prompt(decode_job& job, landing_area& area) {
     auto slot = area.slots[block];
     kept.push_back(slot);
     ++slots_being_written;
-    self->request(storage_nic, caf::infinite,
-                  proto::write_block{devices->engine, slot, job.keys[block], parent_key(job, block), block})
+    self->request(
+            storage_nic, caf::infinite,
+            proto::write_block{devices->engine, slot, key_of(job, block), parent_key(job, block), block})
         .then([this, slot](const outcome&) {
           --slots_being_written;
           self->send(pool, proto::release_slots{{slot}});

@@ -420,7 +420,10 @@ void prefill_engine_state::hand_over(prefill_job& job, core::token_id first_toke
   auto decode = decode_engines.find(job.request.decode);
   job.request.epoch = core::decode_epoch(job.request.epoch);
   if (decode != decode_engines.end())
-    deliver(self, *settings, decode->second, proto::decode_work{std::move(job.request), first_token});
+    deliver(self, *settings, decode->second,
+            proto::decode_work{proto::for_decode(std::move(job.request), settings->layout.block_tokens,
+                                                 devices->compute->verifies_kv()),
+                               first_token});
   forget(id);
 }
 

@@ -236,6 +236,11 @@ private:
     if (sink(message) == caf::none)
       result_.messages.push_back({name, bytes.size(), per_request, over == hop::between_processes});
   }
+  /// What the engines hand over to each other.
+  proto::decode_work decode_work_of(proto::request request) const {
+    request.hits.prefill_blocks = settings_->layout.usable_hit_blocks(request.context_tokens());
+    return {proto::for_decode(std::move(request), options_.block_tokens, false), 0};
+  }
   void describe_messages() {
     auto request = workload_.next(caf::actor_cast<caf::strong_actor_ptr>(peers_));
     auto fetches = static_cast<double>(result_.fetches) / static_cast<double>(result_.requests);
@@ -247,6 +252,7 @@ private:
     describe("prefill_work", proto::prefill_work{request}, 1, hop::between_processes);
     describe("hits_read", proto::hits_read{}, 1, hop::between_processes);
     describe("unpin_prefix", proto::unpin_prefix{}, 1, hop::within_a_process);
+    describe("decode_work", decode_work_of(request), 1, hop::between_processes);
     describe("handed_over", proto::handed_over{}, 1, hop::between_processes);
     describe("request_finished", proto::request_finished{}, 1, hop::between_processes);
   }

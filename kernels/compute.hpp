@@ -107,6 +107,10 @@ public:
   /// Seconds a batch of (cached, computed) token counts would take, where the device knows without measuring.
   /// Devices that must be measured return a negative number.
   virtual double predicted_seconds(std::uint64_t cached_tokens, std::uint64_t computed_tokens) const = 0;
+
+  /// Whether cached KV rows are compared with the tokens before them, which then must be known to a decode
+  /// engine too. Others are told only the tokens whose rows are still to be computed.
+  virtual bool verifies_kv() const { return false; }
 };
 
 } // namespace dualpath::kernels

@@ -98,6 +98,7 @@ public:
   double predicted_seconds(std::uint64_t cached_tokens, std::uint64_t computed_tokens) const override {
     return inner_->predicted_seconds(cached_tokens, computed_tokens);
   }
+  bool verifies_kv() const override { return inner_->verifies_kv(); }
 
 private:
   static void hold(core::fault_plan& plan, fault_kind kind, core::clock& clock, core::duration late_by,

@@ -15,6 +15,11 @@ class sequence {
 public:
   sequence() = default;
   explicit sequence(std::span<const core::token_id> tokens) { append(tokens); }
+  /// The first `unknown` tokens are not known: enough where their KV rows are there, and the device does not
+  /// verify them.
+  sequence(std::uint32_t unknown, std::span<const core::token_id> tokens) : unknown_{unknown} {
+    append(tokens);
+  }
 
   void append(core::token_id token) {
     auto h = prefix_hash_.empty() ? seed : prefix_hash_.back();
@@ -27,9 +32,14 @@ public:
     for (auto token : tokens) append(token);
   }
 
-  std::span<const core::token_id> tokens() const { return tokens_; }
-  std::uint32_t size() const { return static_cast<std::uint32_t>(tokens_.size()); }
-  /// Depends on every token up to and including `position`.
+  /// `count` tokens from position `first` on; all known.
+  std::span<const core::token_id> tokens(std::uint32_t first, std::uint32_t count) const {
+    return std::span{tokens_}.subspan(first - unknown_, count);
+  }
+  std::uint32_t size() const { return unknown_ + static_cast<std::uint32_t>(tokens_.size()); }
+  /// Position of the first token that is known.
+  std::uint32_t known_from() const { return unknown_; }
+  /// Depends on every token up to and including `position`; only where all are known.
   std::uint64_t prefix_hash(std::uint32_t position) const { return prefix_hash_[position]; }
 
   /// The finaliser of splitmix64.
@@ -42,6 +52,7 @@ public:
 
 private:
   static constexpr std::uint64_t seed = 0x6475616c70617468ULL;
+  std::uint32_t unknown_ = 0;
   std::vector<core::token_id> tokens_;
   std::vector<std::uint64_t> prefix_hash_;
 };

@@ -14,9 +14,9 @@ typename Inspector::result_type inspect(Inspector& f, outcome& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, request& x) {
-  return f(caf::meta::type_name("request"), x.id, x.epoch, x.session, x.round, x.context, x.delivered_tokens,
-           x.generate_tokens, x.temperature, x.sampling_seed, x.keys, x.client, x.attempt, x.hits, x.prefill,
-           x.decode, x.failed_reads, x.lost_blocks);
+  return f(caf::meta::type_name("request"), x.id, x.epoch, x.session, x.round, x.context, x.tokens_before,
+           x.delivered_tokens, x.generate_tokens, x.temperature, x.sampling_seed, x.keys, x.keys_before,
+           x.client, x.attempt, x.hits, x.prefill, x.decode, x.failed_reads, x.lost_blocks);
 }
 
 template <class Inspector>

@@ -35,8 +35,10 @@ std::optional<core::error> check_entry(const batch_entry& entry, std::size_t ind
   if (end > config.max_tokens)
     return invalid(what + " reaches " + std::to_string(end) + " tokens but the model takes at most "
                    + std::to_string(config.max_tokens));
-  auto tokens = entry.tokens->tokens().subspan(entry.first_position, entry.token_count);
-  for (auto token : tokens)
+  if (entry.first_position < entry.tokens->known_from())
+    return invalid(what + " computes token " + std::to_string(entry.first_position)
+                   + " of a sequence that is known from token " + std::to_string(entry.tokens->known_from()));
+  for (auto token : entry.tokens->tokens(entry.first_position, entry.token_count))
     if (token >= config.vocabulary)
       return invalid(what + " holds token id " + std::to_string(token) + " but the vocabulary ends at "
                      + std::to_string(config.vocabulary));
@@ -68,9 +70,9 @@ std::unique_ptr<cpu_pass> cpu_forward::begin(std::vector<batch_entry> entries) c
     const auto& entry = entries[i];
     pass->failure_ = check_entry(entry, i, weights_->config);
     if (pass->failure_) break;
-    auto tokens = entry.tokens->tokens();
-    for (auto p = entry.first_position; p < entry.first_position + entry.token_count; ++p)
-      pass->rows_.push_back({i, p, tokens[p]});
+    auto position = entry.first_position;
+    for (auto token : entry.tokens->tokens(entry.first_position, entry.token_count))
+      pass->rows_.push_back({i, position++, token});
   }
   if (entries.empty()) pass->failure_ = invalid("a batch without entries");
   pass->entries_ = std::move(entries);

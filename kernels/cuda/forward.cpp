@@ -24,7 +24,7 @@ std::optional<core::error> check_entry(const batch_entry& entry, std::size_t ind
   if (end > config.max_tokens)
     return invalid(what + " reaches " + std::to_string(end) + " tokens but the model takes at most "
                    + std::to_string(config.max_tokens));
-  for (auto token : entry.tokens->tokens().subspan(entry.first_position, entry.token_count))
+  for (auto token : entry.tokens->tokens(entry.first_position, entry.token_count))
     if (token >= config.vocabulary)
       return invalid(what + " holds token id " + std::to_string(token) + " but the vocabulary ends at "
                      + std::to_string(config.vocabulary));
@@ -68,7 +68,7 @@ std::unique_ptr<cuda_pass> cuda_forward::begin(std::vector<batch_entry> entries)
   pass->entries_ = std::move(entries);
   if (pass->failure_) return pass;
   for (auto& entry : pass->entries_) {
-    auto tokens = entry.tokens->tokens().subspan(entry.first_position, entry.token_count);
+    auto tokens = entry.tokens->tokens(entry.first_position, entry.token_count);
     pass->tokens_.insert(pass->tokens_.end(), tokens.begin(), tokens.end());
   }
   pass->plan_ = plan_batch(pass->entries_, shape_);

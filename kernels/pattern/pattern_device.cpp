@@ -72,6 +72,7 @@ public:
     if (flops_per_s_ <= 0) return -1;
     return prefill_flops(shape_, cached_tokens, computed_tokens) / flops_per_s_;
   }
+  bool verifies_kv() const override { return true; }
 
 private:
   core::result<void> check(const pattern_pass& pass, std::uint32_t first_layer, std::uint32_t layer_count,

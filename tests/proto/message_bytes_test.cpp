@@ -76,3 +76,33 @@ TEST_CASE("a copy of a message within a process shares its tokens and keys", "[m
   CHECK(inside.context.data() == request.context.data());
   CHECK(inside.keys.data() == request.keys.data());
 }
+
+TEST_CASE("a decode engine is told the tokens after the last whole block and the keys from the last hit on",
+          "[messages]") {
+  proto::request request;
+  std::vector<core::token_id> context(1003, 5);
+  request.context = context;
+  request.keys = core::key_chain(core::model_fingerprint{}, request.context, 10);
+  request.hits = {40, 50};
+  auto keys = request.keys;
+  auto cut = proto::for_decode(request, 10, false);
+  CHECK(cut.context_tokens() == request.context_tokens());
+  CHECK(cut.total_tokens() == request.total_tokens());
+  CHECK(cut.tokens_before == 1000);
+  CHECK(cut.context.size() == 3);
+  CHECK(cut.keys_before == 89);
+  CHECK(cut.keys == keys.from(89));
+
+  request.hits = {};
+  CHECK(proto::for_decode(request, 10, false).keys == keys);
+  auto whole = proto::for_decode(request, 10, true);
+  CHECK(whole.context == request.context);
+  CHECK(whole.tokens_before == 0);
+}
+
+TEST_CASE("what a decode engine is told of a long request fits into two kilobytes", "[messages]") {
+  wire w;
+  auto request = long_request();
+  request.hits = {0, static_cast<std::uint32_t>(request.keys.size()) - 7};
+  CHECK(w.bytes_of(proto::decode_work{proto::for_decode(request, 64, false), 1}).size() < 2000);
+}
