@@ -83,6 +83,8 @@ core::result<core::run_record> run_cluster(control_plane& plane, std::shared_ptr
   if (!result) return result.error();
   record.jct = result->jct;
   record.left_behind = left_behind;
+  record.flights.bound_bytes = plan->settings->control_in_flight_bytes;
+  if (plan->settings->flights) record.flights.peak_bytes = plan->settings->flights->all();
   if (plan->settings->faults) record.faults_happened = plan->settings->faults->happened();
   record.rounds = std::move(result->rounds);
   record.rounds_planned = result->rounds_planned;

@@ -9,6 +9,7 @@ namespace {
 constexpr std::uint64_t watchdog_tick = ~std::uint64_t{0};
 constexpr core::duration longest_watch_interval = std::chrono::seconds{1};
 constexpr std::uint32_t most_attempts = 8; ///< of a round that ends short of tokens
+constexpr core::node_id scheduler_node{0};
 
 core::duration from_ms(double ms) { return core::from_seconds(ms * 1e-3); }
 
@@ -89,7 +90,24 @@ void replayer_state::submit_next(std::size_t index) {
 
 void replayer_state::send_round(session& s) {
   s.open.keys = core::key_chain(settings->fingerprint, s.open.context, settings->layout.block_tokens);
-  self->send(scheduler, proto::submit{s.open});
+  if (std::find(held.begin(), held.end(), s.open.id) == held.end()) held.push_back(s.open.id);
+  submit_held();
+}
+
+void replayer_state::submit_held() {
+  while (!held.empty() && flights.has_room(scheduler_node)) {
+    auto found = open.find(held.front());
+    held.pop_front();
+    if (found == open.end()) continue;
+    auto& round = sessions[found->second].open;
+    flights.give(scheduler_node, round.id, proto::wire_bytes(round));
+    self->send(scheduler, proto::submit{round});
+  }
+}
+
+/// Whatever is heard of a round says that the scheduler has it.
+void replayer_state::acknowledged(core::request_id request) {
+  if (flights.acknowledge(request)) submit_held();
 }
 
 void replayer_state::on_tokens(const proto::tokens& event) {
@@ -202,6 +220,7 @@ proto::client_actor::behavior_type replayer(replayer_state::self_pointer self, s
   state.settings = std::move(settings);
   state.scheduler = std::move(scheduler);
   state.options = std::move(options);
+  state.flights = core::flight_budget{state.settings->control_in_flight_bytes};
   state.on_done = std::move(on_done);
   state.start_sessions();
   if (state.options.drain)
@@ -210,9 +229,19 @@ proto::client_actor::behavior_type replayer(replayer_state::self_pointer self, s
         caf::anon_send(caf::actor_cast<proto::client_actor>(alive), proto::drain{});
     });
   return {
-      [self](const proto::tokens& event) { self->state.on_tokens(event); },
-      [self](const proto::round_done& event) { self->state.on_done_round(event); },
-      [self](const proto::interrupted& event) { self->state.on_interrupted(event.request); },
+      [self](const proto::accepted& event) { self->state.acknowledged(event.request); },
+      [self](const proto::tokens& event) {
+        self->state.acknowledged(event.request);
+        self->state.on_tokens(event);
+      },
+      [self](const proto::round_done& event) {
+        self->state.acknowledged(event.request);
+        self->state.on_done_round(event);
+      },
+      [self](const proto::interrupted& event) {
+        self->state.acknowledged(event.request);
+        self->state.on_interrupted(event.request);
+      },
       [self](const proto::rejected& event) {
         self->state.finish(core::error{core::errc::invalid_argument, event.why});
       },

@@ -2,11 +2,13 @@
 // after another (spec §8). It knows every token it has received, so a repeated one is dropped and an
 // interrupted round is submitted again from where it stands. So is one that is silent for long, or ends
 // without all of its tokens: the notice, or tokens, may have been lost with a connection. The scheduler
-// ignores it where it still has the request.
+// ignores it where it still has the request. Rounds that the scheduler has not accepted yet are bounded in
+// bytes; the others wait here.
 #pragma once
 
 #include "actors/settings.hpp"
 #include "core/drain_switch.hpp"
+#include "core/flight_budget.hpp"
 #include "core/result.hpp"
 #include "core/run_record.hpp"
 #include "core/workload/prompt_builder.hpp"
@@ -14,6 +16,7 @@
 #include "proto/interfaces.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -60,6 +63,8 @@ struct replayer_state {
   replay_done on_done;
   std::vector<session> sessions;
   std::map<core::request_id, std::size_t> open; ///< request → session
+  core::flight_budget flights;                  ///< rounds submitted to the scheduler, the only peer
+  std::deque<core::request_id> held;            ///< rounds that wait for others to be accepted
   core::instant start{0}, last_event{0};
   std::uint64_t next_request = 1, rounds_total = 0, rounds_done = 0, generated_tokens = 0;
   std::size_t sessions_open = 0; ///< with rounds under way or to come
@@ -70,6 +75,8 @@ struct replayer_state {
   void on_tick(std::uint64_t id);
   void submit_next(std::size_t index);
   void send_round(session& s);
+  void submit_held();
+  void acknowledged(core::request_id request);
   void resume_round(session& s);
   void ask_for_silent_rounds();
   void on_tokens(const proto::tokens& event);

@@ -10,6 +10,7 @@ namespace dualpath::actors {
 
 void request_scheduler_state::submit(proto::request request) {
   auto id = request.id;
+  self->send(caf::actor_cast<proto::client_actor>(request.client), proto::accepted{id});
   auto known = requests.find(id);
   if (known != requests.end()) {
     // Submitted again after an interruption; anything else is a repeat of what we have.
@@ -31,6 +32,7 @@ void request_scheduler_state::submit(proto::request request) {
 }
 
 void request_scheduler_state::enqueue(core::request_id id) {
+  requests.at(id).arrival = ++arrivals;
   waiting.push_back(id);
   join_decode_group(id);
 }
@@ -59,7 +61,7 @@ void request_scheduler_state::choose_prefill_for(core::node_id node) {
   if (group.empty()) return;
   // One request at a time, which the policy takes as it takes them together: the queue of a cluster is long,
   // and a group takes little of it.
-  while (!waiting.empty()) {
+  while (!waiting.empty() && flights.has_room(node)) {
     auto id = waiting.front();
     auto& entry = requests.at(id);
     core::waiting_request head{id, entry.request.context_tokens()};
@@ -117,6 +119,12 @@ request_scheduler_state::fitting_prefix(const std::deque<core::request_id>& queu
 void request_scheduler_state::dispatch_if_ready(core::request_id id) {
   auto& entry = requests.at(id);
   if (!entry.prefill || !entry.decode || entry.dispatched) return;
+  auto node = engines.at(*entry.prefill).info.node;
+  if (!flights.has_room(node)) {
+    wait_for_prefill_again(id);
+    return;
+  }
+  flights.give(node, id, proto::wire_bytes(entry.request));
   if (settings->policy == core::policy::recompute || entry.request.keys.empty()) {
     dispatch(id, 0);
     return;
@@ -130,6 +138,18 @@ void request_scheduler_state::dispatch_if_ready(core::request_id id) {
         auto& entry = still_waits->second;
         if (entry.prefill && entry.decode && !entry.dispatched) dispatch(found.request, found.blocks);
       });
+}
+
+/// Its node may be given no more for now, but another perhaps. It keeps its decode engine, and its turn. A
+/// request without one does not count as given: it would keep others from the prefill engines that these need
+/// before they leave the decode engines it waits for.
+void request_scheduler_state::wait_for_prefill_again(core::request_id id) {
+  auto& entry = requests.at(id);
+  charge(*entry.prefill, entry.request, -1);
+  entry.prefill.reset();
+  auto later = std::find_if(waiting.begin(), waiting.end(),
+                            [&](auto other) { return requests.at(other).arrival > entry.arrival; });
+  waiting.insert(later, id);
 }
 
 void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_blocks) {
@@ -172,12 +192,14 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
 
 void request_scheduler_state::part_read(const proto::part_read& event) {
   if (!ledger.is_current(event.request, event.epoch)) return;
+  flights.acknowledge(event.request);
   auto& entry = requests.at(event.request);
   read_over(event.side == core::engine_role::prefill ? entry.prefill_read : entry.decode_read);
 }
 
 void request_scheduler_state::hits_read(const proto::hits_read& event) {
   if (!ledger.is_current(event.request, event.epoch)) return;
+  flights.acknowledge(event.request);
   auto& entry = requests.at(event.request);
   auto& request = entry.request;
   unpin(entry);
@@ -203,6 +225,7 @@ void request_scheduler_state::reads_over(scheduled_request& entry) {
 void request_scheduler_state::handed_over(const proto::handed_over& event) {
   auto found = requests.find(event.request);
   if (found == requests.end() || !ledger.is_current(event.request, event.from_epoch)) return;
+  flights.acknowledge(event.request);
   auto& entry = found->second;
   auto lease = ledger.hand_over(event.request, event.from_epoch, core::stage::decode, *entry.decode);
   entry.request.epoch = lease->epoch;
@@ -232,6 +255,7 @@ void request_scheduler_state::unpin(scheduled_request& entry) {
 void request_scheduler_state::close(core::request_id id, core::epoch epoch) {
   (void)ledger.close(id, epoch);
   unpin(requests.at(id));
+  flights.acknowledge(id);
   requests.erase(id);
   leases_in_use.set(ledger.size());
 }

@@ -9,6 +9,7 @@
 
 #include "actors/settings.hpp"
 #include "core/engine_table.hpp"
+#include "core/flight_budget.hpp"
 #include "core/lease.hpp"
 #include "core/policy/path_choice.hpp"
 #include "core/policy/read_balance.hpp"
@@ -35,6 +36,7 @@ struct scheduled_request {
   proto::request request;
   std::optional<core::engine_id> prefill, decode; ///< chosen so far
   core::node_id decode_group;
+  std::uint64_t arrival = 0; ///< its place in the queue for a prefill engine
   bool dispatched = false;
   placed_read prefill_read, decode_read;
   bool awaiting_client = false;  ///< interrupted: the client submits it again
@@ -90,12 +92,14 @@ struct request_scheduler_state {
   std::map<core::request_id, scheduled_request> requests;
   core::lease_ledger ledger;
   std::deque<core::request_id> waiting; ///< for a prefill engine, first come first served
+  std::uint64_t arrivals = 0;
   std::map<core::engine_id, engine_entry> engines;
   core::engine_table loads; ///< of them, by group
   std::map<core::node_id, node_entry> nodes;
   std::deque<core::request_id> without_group;              ///< there is no decode group to wait in
   std::map<core::node_id, caf::strong_actor_ptr> draining; ///< and who asked for it
   std::vector<waiter> waiters;
+  core::flight_budget flights; ///< requests given to the nodes of prefill engines
   std::uint64_t turn = 0;
   core::read_balance balance;
   std::uint64_t stock_round = 0;
@@ -116,6 +120,7 @@ struct request_scheduler_state {
   std::vector<core::waiting_request> fitting_prefix(const std::deque<core::request_id>& queue,
                                                     const std::vector<core::engine_load>& group) const;
   void dispatch_if_ready(core::request_id id);
+  void wait_for_prefill_again(core::request_id id);
   void dispatch(core::request_id id, std::uint32_t found_blocks);
 
   // Progress.

@@ -222,6 +222,7 @@ void request_scheduler_state::take_back(core::request_id id) {
   leave_decode_group(entry);
   std::erase(waiting, id);
   std::erase(without_group, id);
+  flights.acknowledge(id);
   entry.prefill.reset();
   entry.decode.reset();
   waiting.push_front(id);
@@ -235,6 +236,7 @@ void request_scheduler_state::route_again(core::request_id id) {
   if (entry.decode) charge(*entry.decode, entry.request, -1);
   reads_over(entry);
   unpin(entry);
+  flights.acknowledge(id);
   auto request = std::move(entry.request);
   entry = scheduled_request{};
   entry.request = std::move(request);
@@ -262,6 +264,8 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
   self->state.settings = std::move(settings);
   self->state.balance = core::read_balance{self->state.settings->node_shape};
   self->state.directory = std::move(directory);
+  self->state.flights =
+      core::flight_budget{self->state.settings->control_in_flight_bytes, self->state.settings->flights};
   self->state.leases_in_use = core::open_share(self->state.settings->usage, core::resource::leases);
   self->set_down_handler([self](const caf::down_msg& down) { self->state.client_down(down.source); });
   self->delayed_send(self, self->state.settings->deadline, proto::tick{});

@@ -4,6 +4,7 @@
 
 #include "core/clock.hpp"
 #include "core/fault_plan.hpp"
+#include "core/flight_peaks.hpp"
 #include "core/layout/block_key.hpp"
 #include "core/layout/block_layout.hpp"
 #include "core/policy/compute_quota.hpp"
@@ -23,6 +24,10 @@ struct cluster_settings {
   core::clock* clock = nullptr;       ///< outlives the cluster
   core::fault_plan* faults = nullptr; ///< none: no faults
   core::usage_gauge* usage = nullptr; ///< none: nobody counts what is held
+  /// Bytes of requests that a node, or the scheduler, may have been given without having answered yet; 0: no
+  /// bound (core/flight_budget.hpp).
+  std::uint64_t control_in_flight_bytes = 64 << 20;
+  core::flight_peaks* flights = nullptr; ///< of nodes; none: nobody asks
   core::policy policy = core::policy::dualpath;
   core::block_layout layout;
   core::model_fingerprint fingerprint; ///< of model, KV dtype and layout: the root of all block keys

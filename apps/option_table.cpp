@@ -180,6 +180,12 @@ const option_row table[] = {
     {"nodes", cluster_group, kind::list, "MACHINE=ROLE", "",
      "Role of a node that does not name one, by its machine; may be repeated. In a file: a table [nodes]",
      [](run_options& o, const values& v) { return set_node_roles(v, o.node_roles); }},
+    {"control-in-flight", cluster_group, kind::text, "BYTES", "64MiB",
+     "Bytes of requests that a node may have been given without having answered yet, tokens being most of "
+     "them; the rest wait with the scheduler; 0: no bound",
+     [](run_options& o, const values& v) {
+       return set_to(core::parse_bytes(v[0]), o.control_in_flight_bytes);
+     }},
     {"policy", cluster_group, kind::text, "NAME", "dualpath",
      "Where stored KV is read: dualpath (the side with the shorter read queue), split (both sides, so that "
      "they finish together), basic (prefill nodes only), round_robin (sides in turn), recompute (nowhere: "

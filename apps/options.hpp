@@ -59,6 +59,7 @@ struct run_options {
   std::uint32_t gpus_per_node = 1;
   std::string listen;                                  ///< HOST:PORT where nodes join by hand; "": none do
   std::string secret_file;                             ///< of the cluster, for nodes that join by hand
+  std::uint64_t control_in_flight_bytes = 0;           ///< of requests, a node; 0: no bound
   std::map<std::string, core::engine_role> node_roles; ///< by name of the machine
   core::policy policy = core::policy::dualpath;
   std::vector<core::policy> policies; ///< of compare, in the order given

@@ -23,6 +23,13 @@ ordered_json to_json(const core::node_io& node) {
           {"copied_bytes", node.copied_bytes}};
 }
 
+ordered_json to_json(const core::flight_record& flights) {
+  auto peaks = ordered_json::array();
+  for (const auto& [node, bytes] : flights.peak_bytes)
+    peaks.push_back({{"node", node.value}, {"bytes", bytes}});
+  return {{"bound_bytes", flights.bound_bytes}, {"peaks", peaks}};
+}
+
 ordered_json to_json(const core::run_summary& run) {
   ordered_json by_node = ordered_json::array(), nodes = ordered_json::array();
   for (const auto& node : run.nodes) {
@@ -51,6 +58,7 @@ ordered_json to_json(const core::run_summary& run) {
           {"storage_bytes_by_node", by_node},
           {"storage_nic_max_over_avg", run.storage_nic_max_over_avg},
           {"nodes", nodes},
+          {"requests_in_flight", to_json(run.flights)},
           {"paths",
            {{"prefill", run.path_prefill},
             {"decode", run.path_decode},

@@ -170,6 +170,8 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   auto faults = core::fault_plan::parse(options.inject);
   if (!faults) return faults.error();
   core::usage_gauge usage;
+  core::flight_peaks flights;
+  calibrated->settings->flights = &flights;
   calibrated->settings->faults = &*faults;
   if (inputs.await_idle || !faults->empty()) calibrated->settings->usage = &usage;
   inject_device_faults(*nodes, *faults, *calibrated->settings);

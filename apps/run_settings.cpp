@@ -18,6 +18,7 @@ std::shared_ptr<actors::cluster_settings> base_settings(const run_options& optio
   settings->cnic_bytes_per_s = free_of_cost ? 0 : options.cnic_bandwidth;
   settings->node_shape = core::node_shape{options.gpus_per_node, settings->snic_bytes_per_s,
                                           settings->cnic_bytes_per_s, options.memory_bandwidth};
+  settings->control_in_flight_bytes = options.control_in_flight_bytes;
   settings->quota.quota = options.quota;
   settings->quota.max_chunk_tokens = options.chunk_tokens;
   settings->deadline = settings->transfer_deadline = options.deadline;

@@ -48,6 +48,7 @@ caf::behavior everybody(caf::event_based_actor*, inbox* in) {
         in->prefill.push_back({work.request.id, work.request.epoch, work.request.hits.blocks()});
       },
       [in](const proto::rejected&) { ++in->rejected; },
+      [](const proto::accepted&) {},
       [](const proto::engine_up&) {},
   };
 }
@@ -246,6 +247,7 @@ private:
     auto fetches = static_cast<double>(result_.fetches) / static_cast<double>(result_.requests);
     // Client and directory live with the scheduler, engines do not.
     describe("submit", proto::submit{request}, 1, hop::within_a_process);
+    describe("accepted", proto::accepted{}, 1, hop::within_a_process);
     describe("fetch_work", proto::fetch_work{}, fetches, hop::between_processes);
     describe("find_prefix", proto::find_prefix{request.id, request.keys}, 1, hop::within_a_process);
     describe("prefix_found", proto::prefix_found{}, 1, hop::within_a_process);

@@ -8,6 +8,7 @@
 #include "core/usage_gauge.hpp"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,12 @@ struct node_record {
   std::uint64_t kv_put_bytes = 0, kv_get_bytes = 0, copied_bytes = 0;
 };
 
+/// Requests given to nodes and not answered to yet.
+struct flight_record {
+  std::uint64_t bound_bytes = 0;                 ///< of each node; 0: none
+  std::map<node_id, std::uint64_t> peak_bytes{}; ///< of every node that was given any, lost ones too
+};
+
 /// What was measured at start; the inputs of the scheduler's thresholds (spec §7).
 struct calibration_record {
   double prefill_base_s = 0, prefill_token_s = 0, prefill_pair_s = 0; ///< see attention_cost_model
@@ -45,6 +52,7 @@ struct run_record {
   std::vector<round_record> rounds; ///< ordered by session, then round
   std::uint64_t rounds_planned = 0; ///< of the whole trace; more than `rounds` where the run was interrupted
   std::vector<node_record> nodes;
+  flight_record flights;
   std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
   std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0; ///< I/O errors of the store
   std::uint64_t storage_overdue = 0;                         ///< operations not answered in time

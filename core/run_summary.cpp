@@ -120,6 +120,7 @@ run_summary summarise(const run_record& record) {
   add_rounds(record, s);
   add_latencies(record, s);
   add_nodes(record, s);
+  s.flights = record.flights;
   s.blocks_written = record.blocks_written;
   s.blocks_missing = record.blocks_missing;
   s.blocks_corrupt = record.blocks_corrupt;

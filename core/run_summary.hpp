@@ -40,6 +40,7 @@ struct run_summary {
   percentiles ttft_ms, ttst_ms, tpot_ms;
   double storage_bytes_per_s = 0; ///< read by all storage NICs together over the job completion time
   std::vector<node_io> nodes;
+  flight_record flights;
   double storage_nic_max_over_avg =
       0; ///< bytes read, over all storage NICs; 1 is even; 0 where nothing was read
   std::uint64_t path_prefill = 0, path_decode = 0, path_split = 0, path_recompute = 0; ///< requests

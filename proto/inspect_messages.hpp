@@ -25,6 +25,11 @@ typename Inspector::result_type inspect(Inspector& f, submit& x) {
 }
 
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, accepted& x) {
+  return f(caf::meta::type_name("accepted"), x.request);
+}
+
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, tokens& x) {
   return f(caf::meta::type_name("tokens"), x.request, x.first_index, x.ids);
 }
@@ -319,4 +324,5 @@ CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::engine_fenced))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::take_stock))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::stock))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::read_overdue))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::accepted))
 CAF_END_TYPE_ID_BLOCK(dualpath)

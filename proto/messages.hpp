@@ -68,6 +68,13 @@ struct request {
   std::uint32_t total_tokens() const { return context_tokens() + generate_tokens - delivered_tokens; }
 };
 
+/// What a message that carries the request takes between processes, in bytes: no less, and little more.
+inline std::uint64_t wire_bytes(const request& x) {
+  constexpr std::uint64_t all_else = 256;
+  return all_else + x.session.size() + x.context.size() * sizeof(core::token_id)
+         + x.keys.size() * sizeof(core::block_key);
+}
+
 /// What a decode engine has to be told of a request. It holds the KV of the context; it goes on with the
 /// tokens of the block that is not full yet, and names the blocks that were computed, the last hit being the
 /// parent of the first of them. `all_tokens`: its device verifies KV against the tokens.
@@ -85,6 +92,10 @@ inline request for_decode(request whole, std::uint32_t block_tokens, bool all_to
 
 struct submit {
   proto::request request;
+};
+/// To the client: the scheduler has a request that was submitted.
+struct accepted {
+  core::request_id request;
 };
 /// Tokens are numbered from the start of the round, so that a client drops what it already has.
 struct tokens {

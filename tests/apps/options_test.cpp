@@ -66,6 +66,7 @@ TEST_CASE("defaults are complete and valid") {
   CHECK(o->scale_tokens == 1);
   CHECK(o->tool_scale == 1);
   CHECK(o->seed == 1);
+  CHECK(o->control_in_flight_bytes == std::uint64_t{64} << 20);
   CHECK_FALSE(o->no_progress);
 }
 

@@ -59,6 +59,17 @@ TEST_CASE("a request reads as it was written, its tokens as four bytes each and 
   CHECK(read.request.attempt == 3);
 }
 
+TEST_CASE("the bytes a request is counted with are no less than it takes, and little more", "[messages]") {
+  wire w;
+  auto request = long_request();
+  request.client = caf::actor_cast<caf::strong_actor_ptr>(w.system.spawn([] {}));
+  for (auto& each : {request, proto::request{}}) {
+    auto taken = w.bytes_of(proto::submit{each}).size();
+    CHECK(proto::wire_bytes(each) >= taken);
+    CHECK(proto::wire_bytes(each) < taken + 300);
+  }
+}
+
 TEST_CASE("a message that promises more tokens than it brings is refused", "[messages]") {
   wire w;
   auto bytes = w.bytes_of(proto::prefill_work{long_request()});
