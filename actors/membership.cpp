@@ -38,7 +38,7 @@ std::string mismatch(const proto::node_ready& own, const proto::node_ready& thei
 std::optional<core::node_id> membership_state::place_for(const proto::join_cluster& ask) const {
   if (ask.rank != 0 && ask.rank < taken.size() && !taken[ask.rank]) return core::node_id{ask.rank};
   for (std::uint32_t place = 1; place < taken.size(); ++place) {
-    auto decode = place >= plan.prefill_nodes;
+    auto decode = place >= first_decode_place();
     auto fits = ask.role == proto::wanted_role::any || (ask.role == proto::wanted_role::decode) == decode;
     if (!taken[place] && fits) return core::node_id{place};
   }
@@ -47,8 +47,34 @@ std::optional<core::node_id> membership_state::place_for(const proto::join_clust
 
 core::engine_role membership_state::role_of(core::node_id place, const proto::join_cluster& ask) const {
   if (place.value < taken.size())
-    return place.value < plan.prefill_nodes ? core::engine_role::prefill : core::engine_role::decode;
+    return place.value < first_decode_place() ? core::engine_role::prefill : core::engine_role::decode;
   return ask.role == proto::wanted_role::prefill ? core::engine_role::prefill : core::engine_role::decode;
+}
+
+/// Whether a node of that role, other than `without`, is there and stays.
+bool membership_state::serves(core::engine_role role, core::node_id without) const {
+  if (role == core::engine_role::prefill && plan.head_serves) return true;
+  return std::any_of(members.begin(), members.end(), [&](auto& entry) {
+    auto& m = entry.second;
+    return m.node != without && m.role == role && m.now != phase::draining && m.now != phase::leaving;
+  });
+}
+
+/// What a cluster cannot serve without.
+std::optional<core::engine_role> membership_state::lacking_role() const {
+  for (auto role : {core::engine_role::prefill, core::engine_role::decode})
+    if (!serves(role, core::node_id{0})) return role;
+  return std::nullopt;
+}
+
+proto::absent_nodes membership_state::absent() const {
+  proto::absent_nodes missing;
+  for (std::uint32_t place = 1; place < taken.size(); ++place) {
+    if (taken[place]) continue;
+    missing.nodes.push_back(core::node_id{place});
+    missing.roles.push_back(role_of(core::node_id{place}, {}));
+  }
+  return missing;
 }
 
 proto::joined membership_state::join(proto::join_cluster ask) {
@@ -68,9 +94,11 @@ proto::joined membership_state::join(proto::join_cluster ask) {
                   + std::to_string(proto::control_protocol_version));
   if (!ask.agent) return refuse("it sent no agent to answer to");
   auto place = place_for(ask);
+  if (auto lacking = lacking_role(); !place && ask.role == proto::wanted_role::any && lacking)
+    ask.role =
+        *lacking == core::engine_role::decode ? proto::wanted_role::decode : proto::wanted_role::prefill;
   if (!place && ask.role == proto::wanted_role::any)
-    return refuse("all " + std::to_string(taken.size())
-                  + " nodes of the cluster are there; say --role prefill or --role decode to add one");
+    return refuse("all nodes of the cluster are there; say --role prefill or --role decode to add one");
   member m;
   m.node = place ? *place : core::node_id{next_extra++};
   if (place) taken[place->value] = true;
@@ -154,7 +182,7 @@ void membership_state::order(member& m) {
     (role == core::engine_role::prefill ? order.prefill_engines_here : order.decode_engines_here) +=
         machine == m.machine ? gpus : 0;
   };
-  count(plan.machine, core::engine_role::prefill);
+  if (plan.head_serves) count(plan.machine, core::engine_role::prefill);
   for (auto& [node, other] : members) count(other.machine, other.role);
   caf::anon_send(m.agent, std::move(order));
 }
@@ -237,15 +265,10 @@ outcome membership_state::drain(core::node_id node) {
                                 + (node.value == 0 ? " (node 0 is the head, which cannot leave)" : ""));
   }
   auto& m = found->second;
-  auto serves = [&](const member& other) {
-    return other.node != m.node && other.role == m.role && other.now != phase::draining
-           && other.now != phase::leaving;
-  };
-  auto others = m.role == core::engine_role::prefill
-                || std::any_of(members.begin(), members.end(), [&](auto& e) { return serves(e.second); });
-  if (!others)
+  if (!serves(m.role, node))
     return outcome::failure(core::errc::invalid_argument,
-                            title(m) + " is the only decode node left; add another before it is drained");
+                            title(m) + " is the only " + to_string(m.role)
+                                + " node left; add another before it is drained");
   if (m.now == phase::draining || m.now == phase::leaving) return {};
   core::log_event(core::log_level::info, "node_draining", {{"node", node}});
   if (run && m.now == phase::serving) {
@@ -281,7 +304,7 @@ void membership_state::answer_if_all_gone() {
 proto::membership_actor::behavior_type membership(membership_state::self_pointer self, membership_plan plan) {
   auto& state = self->state;
   state.self = self;
-  state.next_extra = plan.prefill_nodes + plan.decode_nodes;
+  state.next_extra = plan.prefill_nodes + plan.decode_nodes + (plan.head_serves ? 0 : 1);
   state.taken.assign(state.next_extra, false);
   state.taken[0] = true;
   state.plan = std::move(plan);
@@ -302,6 +325,7 @@ proto::membership_actor::behavior_type membership(membership_state::self_pointer
         }
         return answer;
       },
+      [self](const proto::name_absent&) { return self->state.absent(); },
       [self](proto::begin_run& wanted) -> caf::result<outcome> {
         auto answer = self->make_response_promise<outcome>();
         self->state.begin(std::move(wanted), answer);

@@ -13,9 +13,11 @@
 
 namespace dualpath::actors {
 
-/// The nodes that the head waits for; the head itself is node 0, of prefill. More may join later.
+/// The nodes that the head waits for. Node 0 is the head itself, the first of prefill, or without engines.
+/// More may join later.
 struct membership_plan {
   std::uint32_t prefill_nodes = 1, decode_nodes = 1;
+  bool head_serves = true;                          ///< as one of prefill_nodes
   std::string machine;                              ///< of the head
   std::map<std::string, core::engine_role> roles{}; ///< of nodes that do not name one, by machine
   core::duration report_deadline = std::chrono::seconds{20};
@@ -53,13 +55,17 @@ struct membership_state {
   std::map<core::node_id, member> members;
   std::map<caf::actor_addr, core::node_id> by_agent;
   std::uint32_t next_extra = 0; ///< node ids are never used twice
-  std::vector<bool> taken;      ///< places of the plan
+  std::vector<bool> taken;      ///< places of the plan, the first being the head's
   std::vector<waiter> waiters;
   std::optional<active_run> run;
   std::optional<caf::typed_response_promise<proto::outcome>> all_gone; ///< to be answered
 
   // Admission.
   proto::joined join(proto::join_cluster ask);
+  std::uint32_t first_decode_place() const { return plan.prefill_nodes + (plan.head_serves ? 0 : 1); }
+  std::optional<core::engine_role> lacking_role() const;
+  bool serves(core::engine_role role, core::node_id without) const;
+  proto::absent_nodes absent() const;
   std::optional<core::node_id> place_for(const proto::join_cluster& ask) const;
   core::engine_role role_of(core::node_id place, const proto::join_cluster& ask) const;
   void introduce(const member& newcomer);

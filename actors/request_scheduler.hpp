@@ -20,6 +20,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -99,6 +100,7 @@ struct request_scheduler_state {
   std::deque<core::request_id> without_group;              ///< there is no decode group to wait in
   std::map<core::node_id, caf::strong_actor_ptr> draining; ///< and who asked for it
   std::vector<waiter> waiters;
+  std::string told_missing;    ///< what missing_roles() said last
   core::flight_budget flights; ///< requests given to the nodes of prefill engines
   std::uint64_t turn = 0;
   core::read_balance balance;
@@ -154,6 +156,10 @@ struct request_scheduler_state {
   void drain_node(core::node_id node, caf::strong_actor_ptr asked_by);
   void check_drained(core::node_id node);
   void rebalance();
+  std::string missing_roles() const;
+  bool ready_for(const waiter& w) const;
+  void answer_waiters();
+  void say_what_is_missing();
 
   template <class News>
   void tell(const proto::engine_up& listener, const News& news) {

@@ -181,13 +181,7 @@ void request_scheduler_state::admit_engine(const proto::engine_up& event) {
     tell(other.info, event);
     tell(event, other.info);
   }
-  auto up = static_cast<std::uint32_t>(
-      std::count_if(engines.begin(), engines.end(), [](auto& e) { return e.second.alive; }));
-  std::erase_if(waiters, [up](waiter& w) {
-    if (up < w.count) return false;
-    w.answer.deliver(up);
-    return true;
-  });
+  answer_waiters();
   rebalance();
   if (event.role == core::engine_role::decode)
     for (auto id : std::exchange(without_group, {})) join_decode_group(id);
@@ -291,13 +285,9 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
       },
       [self](const proto::await_engines& ask) -> caf::result<std::uint32_t> {
         auto answer = self->make_response_promise<std::uint32_t>();
-        auto& engines = self->state.engines;
-        auto up = std::count_if(engines.begin(), engines.end(), [](auto& e) { return e.second.alive; });
-        if (up >= static_cast<std::ptrdiff_t>(ask.count)) {
-          answer.deliver(static_cast<std::uint32_t>(up));
-        } else {
-          self->state.waiters.push_back({ask.count, answer});
-        }
+        self->state.waiters.push_back({ask.count, answer});
+        self->state.answer_waiters();
+        self->state.say_what_is_missing();
         return answer;
       },
   };

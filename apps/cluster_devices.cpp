@@ -44,8 +44,6 @@ core::model_fingerprint fingerprint_of(const kernels::compute_device& device) {
   return {core::digest128(input)};
 }
 
-namespace {
-
 core::result<std::shared_ptr<storage::block_store>> open_node_store(const run_options& options,
                                                                     const storage::store_spec& spec,
                                                                     std::shared_ptr<storage::sim_shelf> shelf,
@@ -59,6 +57,8 @@ core::result<std::shared_ptr<storage::block_store>> open_node_store(const run_op
   if (!opened) return opened.error();
   return std::shared_ptr<storage::block_store>{std::move(*opened)};
 }
+
+namespace {
 
 /// RDMA devices are chosen by naming their transports.
 bool names_rdma(const std::string& transports) {

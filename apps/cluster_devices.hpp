@@ -46,6 +46,12 @@ make_node(const run_options& options, const compute_source& source, core::clock&
           const engine_sizes& sizes, const storage::store_spec& store,
           std::shared_ptr<storage::sim_shelf> shelf, const node_place& place);
 
+/// The block store of a node, as the policy asks; null where nothing is stored.
+core::result<std::shared_ptr<storage::block_store>> open_node_store(const run_options& options,
+                                                                    const storage::store_spec& spec,
+                                                                    std::shared_ptr<storage::sim_shelf> shelf,
+                                                                    const kernels::compute_device& device);
+
 using node_list = std::vector<std::shared_ptr<actors::node_devices>>;
 
 /// All nodes of a cluster within this process.

@@ -3,6 +3,7 @@
 #include "actors/membership.hpp"
 #include "apps/command.hpp"
 #include "apps/node_process.hpp"
+#include "core/units.hpp"
 
 #include <iostream>
 #include <utility>
@@ -11,15 +12,18 @@ namespace dualpath::apps {
 
 namespace {
 
-constexpr auto launched_nodes_deadline = std::chrono::seconds{60};
-
-std::uint32_t nodes_of(const cluster_size& cluster) { return cluster.prefill_nodes + cluster.decode_nodes; }
+constexpr core::duration launched_nodes_deadline = std::chrono::seconds{60};
 
 core::result<void> check_size(const run_options& options, const net::launch_info& launch) {
-  if (launch.size == nodes_of(options.cluster)) return {};
+  if (options.head_only)
+    return core::error{core::errc::invalid_argument,
+                       "under " + launch.launcher
+                           + " rank 0 is the first prefill node; --head-only and "
+                             "--cluster 0P0D are for nodes that join by hand"};
+  if (launch.size == options.cluster.nodes()) return {};
   return core::error{core::errc::invalid_argument, launch.launcher + " started " + std::to_string(launch.size)
                                                        + " processes, --cluster " + to_string(options.cluster)
-                                                       + " has " + std::to_string(nodes_of(options.cluster))
+                                                       + " has " + std::to_string(options.cluster.nodes())
                                                        + " nodes; start one process a node"};
 }
 
@@ -27,6 +31,36 @@ void warn_of_launcher(const net::launch_info& launch) {
   if (launch.survives_a_death) return;
   std::cerr << "dualpath: mpirun runs without --enable-recovery: the death of one node will end the whole "
                "job\n";
+}
+
+/// A launcher has started all nodes, and one that is not there soon has failed.
+core::duration time_to_start(const run_options& options) {
+  return options.join_timeout > core::duration{0} ? options.join_timeout : launched_nodes_deadline;
+}
+
+/// "rank 2 (decode) did not join", of all that are missing.
+std::string say_missing(const proto::absent_nodes& missing, bool launched) {
+  std::string names;
+  for (std::size_t i = 0; i < missing.nodes.size(); ++i)
+    names += (i == 0 ? "" : ", ") + std::to_string(missing.nodes[i].value) + " ("
+             + core::to_string(missing.roles[i]) + ")";
+  return std::string{launched ? "rank" : "node"} + (missing.nodes.size() == 1 ? " " : "s ") + names
+         + " did not join";
+}
+
+core::error too_late(const std::string& who, core::duration limit) {
+  return {core::errc::timed_out,
+          who + " within " + core::format_duration(limit) + " (--join-timeout); see what the process said"};
+}
+
+core::error missing_at_start(const run_options& options, const net::pmix_job& job) {
+  proto::absent_nodes missing;
+  for (auto rank : job.missing_ranks()) {
+    missing.nodes.push_back(core::node_id{rank});
+    missing.roles.push_back(rank < options.cluster.prefill_nodes ? core::engine_role::prefill
+                                                                 : core::engine_role::decode);
+  }
+  return too_late(say_missing(missing, true), time_to_start(options));
 }
 
 } // namespace
@@ -44,6 +78,7 @@ core::result<net::head_contact> cluster_session::listen(const run_options& optio
   actors::membership_plan plan;
   plan.prefill_nodes = options.cluster.prefill_nodes;
   plan.decode_nodes = options.cluster.decode_nodes;
+  plan.head_serves = !options.head_only;
   plan.machine = net::machine_name();
   plan.roles = options.node_roles;
   membership_ = plane_->system().spawn<caf::hidden>(actors::membership, plan);
@@ -58,22 +93,23 @@ core::result<net::head_contact> cluster_session::listen(const run_options& optio
 
 core::result<void> cluster_session::await_nodes(const run_options& options, const net::head_contact& contact,
                                                 const notice& on_wait) {
-  auto wanted = nodes_of(options.cluster);
+  auto wanted = options.cluster.nodes() + (options.head_only ? 1 : 0);
   if (on_wait)
     on_wait("waiting at " + contact.host + ":" + std::to_string(contact.port) + " for "
-            + std::to_string(wanted - 1) + " more nodes");
-  // People join nodes when they like; a launcher has started them all, and one that is not there has failed.
-  auto limit = on_wait ? caf::duration{caf::infinite} : caf::duration{launched_nodes_deadline};
+            + (wanted > 1 ? std::to_string(wanted - 1) + " more nodes" : "a prefill and a decode node"));
+  // People join nodes when they like.
+  auto limit = on_wait ? options.join_timeout : time_to_start(options);
   caf::scoped_actor self{plane_->system(), true};
-  core::result<void> result;
-  self->request(membership_, limit, proto::await_nodes{wanted})
-      .receive([](std::uint32_t) {},
-               [&](const caf::error&) {
-                 result = core::error{core::errc::timed_out,
-                                      "not all " + std::to_string(wanted)
-                                          + " nodes joined in time; see what the missing ranks said"};
-               });
-  return result;
+  auto there = false;
+  self->request(membership_, limit == core::duration{0} ? caf::duration{caf::infinite} : caf::duration{limit},
+                proto::await_nodes{wanted})
+      .receive([&](std::uint32_t) { there = true; }, [](const caf::error&) {});
+  if (there) return {};
+  auto who = std::string{"not all nodes joined"};
+  self->request(membership_, std::chrono::seconds{10}, proto::name_absent{})
+      .receive([&](const proto::absent_nodes& missing) { who = say_missing(missing, !on_wait); },
+               [](const caf::error&) {});
+  return too_late(who, limit);
 }
 
 core::result<std::unique_ptr<cluster_session>> cluster_session::open(const run_options& options,
@@ -97,7 +133,8 @@ core::result<std::unique_ptr<cluster_session>> cluster_session::open(const run_o
       told = *contact;
     else
       told.failure = contact.error().text;
-    if (auto met = job->exchange(told); !met) return met.error();
+    if (auto met = job->exchange(told, time_to_start(options)); !met)
+      return met.error().code == core::errc::timed_out ? missing_at_start(options, *job) : met.error();
     if (!contact) return contact.error();
     if (auto there = session->await_nodes(options, *contact, {}); !there) return there.error();
   } else if (!options.listen.empty()) {
@@ -144,7 +181,8 @@ int serve_launched_node(const raw_run_options& raw) {
   if (!job) return report_error(job.error());
   node_identity who;
   who.rank = job->rank();
-  auto contact = job->exchange({});
+  auto contact = job->exchange({}, time_to_start(*options));
+  if (!contact && contact.error().code == core::errc::timed_out) return exit_ok; // rank 0 says who is missing
   if (!contact) return report_error(contact.error());
   if (!contact->failure.empty()) return exit_ok;
   return serve_as_node(raw, *contact, who);

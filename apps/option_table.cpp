@@ -127,8 +127,10 @@ core::result<void> set_node_roles(const values& texts, std::map<std::string, cor
     auto role = equals == std::string::npos ? std::string{} : text.substr(equals + 1);
     if (equals == 0 || (role != "prefill" && role != "decode"))
       return fail(text, "is not MACHINE=ROLE, such as gpu07=decode");
-    target[text.substr(0, equals)] =
-        role == "decode" ? core::engine_role::decode : core::engine_role::prefill;
+    auto given = role == "decode" ? core::engine_role::decode : core::engine_role::prefill;
+    auto [place, is_new] = target.emplace(text.substr(0, equals), given);
+    if (!is_new && place->second != given)
+      return fail(place->first, "is given two roles, prefill and decode; a machine has one");
   }
   return {};
 }
@@ -162,8 +164,10 @@ const char* const memory_group = "Batching and memory";
 const char* const output_group = "Faults and output";
 
 const option_row table[] = {
-    {"cluster", cluster_group, kind::text, "xPyD", "1P1D", "Prefill and decode nodes, as in 2P1D",
-     [](run_options& o, const values& v) { return set_to(parse_cluster(v[0]), o.cluster); }},
+    {"cluster", cluster_group, kind::text, "xPyD", "1P1D",
+     "Prefill and decode nodes, as in 2P1D; 0P0D with --listen starts empty, and serves once a prefill and a "
+     "decode node have joined",
+     [](run_options& o, const values& v) { return set_to(parse_first_nodes(v[0]), o.cluster); }},
     {"gpus-per-node", cluster_group, kind::integer, "N", "1",
      "Engines of a node; each has its own compute NIC",
      [](run_options& o, const values& v) { return set_whole(v[0], 1u, 64u, o.gpus_per_node); }},
@@ -171,6 +175,14 @@ const option_row table[] = {
      "Waits here for the nodes of --cluster but the first to join with dualpath node --join; more may join "
      "while the run goes on. Without it, and without mpirun or srun, all nodes are in this process",
      [](run_options& o, const values& v) { return set_endpoint(v[0], o.listen); }},
+    {"head-only", cluster_group, kind::flag, "", "",
+     "This process has no engines: all nodes of --cluster join it; needs --listen, and is so with --cluster "
+     "0P0D",
+     [](run_options& o, const values& v) { return set_flag(v[0], o.head_only); }},
+    {"join-timeout", cluster_group, kind::text, "TIME", "",
+     "How long all nodes of --cluster may take to join, as in 60s; without it a minute under mpirun or srun, "
+     "and any time with --listen",
+     [](run_options& o, const values& v) { return set_time(v[0], o.join_timeout); }},
     {"secret-file", cluster_group, kind::text, "FILE", "",
      "File whose first line every process of the cluster must know; needed with --listen",
      [](run_options& o, const values& v) {

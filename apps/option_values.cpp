@@ -42,6 +42,14 @@ core::result<cluster_size> parse_cluster(std::string_view text) {
   return cluster_size{*prefill, *decode};
 }
 
+core::result<cluster_size> parse_first_nodes(std::string_view text) {
+  auto rest = text;
+  auto prefill = take_count(rest, 'P');
+  auto decode = prefill ? take_count(rest, 'D') : std::nullopt;
+  if (decode && rest.empty() && *prefill == 0 && *decode == 0) return cluster_size{0, 0};
+  return parse_cluster(text);
+}
+
 std::string to_string(const cluster_size& size) {
   return std::to_string(size.prefill_nodes) + "P" + std::to_string(size.decode_nodes) + "D";
 }

@@ -1,5 +1,8 @@
 #include "apps/options.hpp"
 
+#include "apps/cluster_options.hpp"
+#include "net/bootstrap.hpp"
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -93,9 +96,12 @@ core::result<option_values> node_settings(const raw_run_options& raw) {
 
 core::result<run_options> resolve(const raw_run_options& raw) {
   auto options = resolve_for_node(raw);
-  if (options && options->trace.empty())
+  if (!options) return options;
+  if (options->trace.empty())
     return core::error{core::errc::invalid_argument,
                        "no trace is given; add --trace FILE, or --trace synthetic:64K"};
+  if (options->cluster.nodes() == 0) options->head_only = true;
+  if (auto fits = check_cluster_options(*options, net::machine_name()); !fits) return fits.error();
   return options;
 }
 

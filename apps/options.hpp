@@ -28,10 +28,13 @@ namespace dualpath::apps {
 
 struct cluster_size {
   std::uint32_t prefill_nodes = 1, decode_nodes = 1;
+  std::uint32_t nodes() const { return prefill_nodes + decode_nodes; }
   friend bool operator==(const cluster_size&, const cluster_size&) = default;
 };
 /// "2P1D"; both at least 1.
 core::result<cluster_size> parse_cluster(std::string_view text);
+/// The same, or "0P0D": a cluster that starts empty.
+core::result<cluster_size> parse_first_nodes(std::string_view text);
 std::string to_string(const cluster_size& shape);
 
 core::result<core::policy> parse_policy(std::string_view text);
@@ -57,9 +60,11 @@ enum class pacing_mode : std::uint8_t { automatic, on, off };
 struct run_options {
   cluster_size cluster;
   std::uint32_t gpus_per_node = 1;
-  std::string listen;                                  ///< HOST:PORT where nodes join by hand; "": none do
-  std::string secret_file;                             ///< of the cluster, for nodes that join by hand
-  std::uint64_t control_in_flight_bytes = 0;           ///< of requests, a node; 0: no bound
+  std::string listen;                        ///< HOST:PORT where nodes join by hand; "": none do
+  bool head_only = false;                    ///< the head has no engines: all nodes of the cluster join it
+  core::duration join_timeout{0};            ///< for all nodes to join; 0: not given
+  std::string secret_file;                   ///< of the cluster, for nodes that join by hand
+  std::uint64_t control_in_flight_bytes = 0; ///< of requests, a node; 0: no bound
   std::map<std::string, core::engine_role> node_roles; ///< by name of the machine
   core::policy policy = core::policy::dualpath;
   std::vector<core::policy> policies; ///< of compare, in the order given

@@ -70,7 +70,7 @@ actors::remote_nodes remote_nodes_for(const run_options& options, cluster_sessio
                                       const core::trace_stats& trace) {
   actors::remote_nodes remote;
   remote.membership = session.membership();
-  remote.engines = (options.cluster.prefill_nodes + options.cluster.decode_nodes - 1) * options.gpus_per_node;
+  remote.engines = (options.cluster.nodes() - (options.head_only ? 0 : 1)) * options.gpus_per_node;
   auto& wanted = remote.wanted;
   wanted.gpus_per_node = options.gpus_per_node;
   wanted.own = facts_of(device);
@@ -88,11 +88,25 @@ actors::remote_nodes remote_nodes_for(const run_options& options, cluster_sessio
 
 core::result<node_list> nodes_here(const run_options& options, const cluster_session& session,
                                    const compute_source& source, core::clock& clock,
-                                   const engine_sizes& sizes, const storage::store_spec& store) {
-  if (!session.spans_processes()) return make_nodes(options, source, clock, sizes, store);
-  auto first = make_node(options, source, clock, sizes, store, nullptr, {});
+                                   const kernels::compute_device& device, const core::trace_stats& trace,
+                                   const storage::store_spec& store) {
+  if (options.head_only) return node_list{};
+  auto sizes = sizes_for(options, device, trace);
+  if (!sizes) return sizes.error();
+  if (!session.spans_processes()) return make_nodes(options, source, clock, *sizes, store);
+  auto first = make_node(options, source, clock, *sizes, store, nullptr, {});
   if (!first) return first.error();
   return node_list{std::move(*first)};
+}
+
+/// Which blocks there are at start, and how fast they are read, is for the head to find out, with engines or
+/// without.
+core::result<std::shared_ptr<storage::block_store>> store_of_head(const run_options& options,
+                                                                  const node_list& here,
+                                                                  const storage::store_spec& spec,
+                                                                  const kernels::compute_device& device) {
+  if (!here.empty()) return here.front()->store;
+  return open_node_store(options, spec, nullptr, device);
 }
 
 void name_run(core::run_record& record, const run_options& options, const kernels::model_info& model,
@@ -160,11 +174,11 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   auto probe = make_compute(options, inputs.compute, clock);
   if (!probe) return probe.error();
   auto stats = core::compute_stats(*inputs.trace);
-  auto sizes = sizes_for(options, **probe, stats);
-  if (!sizes) return sizes.error();
-  auto nodes = nodes_here(options, session, inputs.compute, clock, *sizes, where->spec);
+  auto nodes = nodes_here(options, session, inputs.compute, clock, **probe, stats, where->spec);
   if (!nodes) return nodes.error();
-  auto* store = nodes->front()->store.get();
+  auto opened = store_of_head(options, *nodes, where->spec, **probe);
+  if (!opened) return opened.error();
+  auto* store = opened->get();
   auto calibrated = make_settings(options, clock, **probe, where->spec, store, inputs.prefill, stats);
   if (!calibrated) return calibrated.error();
   auto faults = core::fault_plan::parse(options.inject);

@@ -7,7 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -18,6 +20,7 @@ namespace dualpath::net {
 namespace {
 
 constexpr const char* contact_key = "dualpath.head";
+constexpr const char* presence_key = "dualpath.here"; ///< of every rank
 
 core::error failure(const std::string& doing, pmix_status_t status) {
   return {core::errc::io, "PMIx cannot " + doing + ": " + PMIx_Error_string(status)};
@@ -60,26 +63,35 @@ core::result<head_contact> from_text(const std::string& text) {
   return contact;
 }
 
-core::result<void> publish(const std::string& text) {
+core::result<void> publish(const char* key, const std::string& text) {
   pmix_value_t value;
   PMIX_VALUE_CONSTRUCT(&value);
   value.type = PMIX_STRING;
   auto copy = text;
   value.data.string = copy.data();
-  if (auto status = PMIx_Put(PMIX_GLOBAL, contact_key, &value); status != PMIX_SUCCESS)
-    return failure("publish where rank 0 listens", status);
+  if (auto status = PMIx_Put(PMIX_GLOBAL, key, &value); status != PMIX_SUCCESS)
+    return failure(std::string{"publish "} + key, status);
   return {};
 }
 
-core::result<void> meet(const std::string& space) {
+/// PMIx counts in whole seconds.
+int whole_seconds(core::duration d) {
+  return static_cast<int>(std::chrono::ceil<std::chrono::seconds>(d).count());
+}
+
+core::result<void> meet(const std::string& space, core::duration limit) {
   if (auto status = PMIx_Commit(); status != PMIX_SUCCESS) return failure("commit", status);
   auto all = proc_of(space, PMIX_RANK_WILDCARD);
-  pmix_info_t collect;
-  PMIX_INFO_CONSTRUCT(&collect);
+  std::array<pmix_info_t, 2> wishes;
+  for (auto& wish : wishes) PMIX_INFO_CONSTRUCT(&wish);
   bool yes = true;
-  PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
-  auto status = PMIx_Fence(&all, 1, &collect, 1);
-  PMIX_INFO_DESTRUCT(&collect);
+  auto seconds = whole_seconds(limit);
+  PMIX_INFO_LOAD(&wishes[0], PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+  PMIX_INFO_LOAD(&wishes[1], PMIX_TIMEOUT, &seconds, PMIX_INT);
+  auto status = PMIx_Fence(&all, 1, wishes.data(), wishes.size());
+  for (auto& wish : wishes) PMIX_INFO_DESTRUCT(&wish);
+  if (status == PMIX_ERR_TIMEOUT)
+    return core::error{core::errc::timed_out, "not all ranks of the job started in time"};
   if (status != PMIX_SUCCESS) return failure("meet the other ranks", status);
   return {};
 }
@@ -142,10 +154,30 @@ pmix_job::~pmix_job() {
   if (open_) PMIx_Finalize(nullptr, 0);
 }
 
-core::result<head_contact> pmix_job::exchange(const head_contact& own) {
+std::vector<std::uint32_t> pmix_job::missing_ranks() const {
+  std::vector<std::uint32_t> missing;
+  for (std::uint32_t rank = 0; rank < size_; ++rank) {
+    auto proc = proc_of(space_, rank);
+    pmix_info_t limit;
+    PMIX_INFO_CONSTRUCT(&limit);
+    int seconds = 1;
+    PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &seconds, PMIX_INT);
+    pmix_value_t* value = nullptr;
+    auto status = PMIx_Get(&proc, presence_key, &limit, 1, &value);
+    PMIX_INFO_DESTRUCT(&limit);
+    if (status == PMIX_SUCCESS)
+      PMIX_VALUE_RELEASE(value);
+    else
+      missing.push_back(rank);
+  }
+  return missing;
+}
+
+core::result<head_contact> pmix_job::exchange(const head_contact& own, core::duration limit) {
   if (rank_ == 0)
-    if (auto published = publish(to_text(own)); !published) return published.error();
-  if (auto met = meet(space_); !met) return met.error();
+    if (auto published = publish(contact_key, to_text(own)); !published) return published.error();
+  if (auto published = publish(presence_key, "here"); !published) return published.error();
+  if (auto met = meet(space_, limit); !met) return met.error();
   auto head = proc_of(space_, 0);
   pmix_value_t* value = nullptr;
   if (auto status = PMIx_Get(&head, contact_key, nullptr, 0, &value); status != PMIX_SUCCESS)

@@ -3,10 +3,12 @@
 // of one rank does not take the job down (docs/guides/launch.md says which launcher options that needs).
 #pragma once
 
+#include "core/clock.hpp"
 #include "core/result.hpp"
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace dualpath::net {
 
@@ -39,8 +41,11 @@ public:
   /// Whether all ranks run on this machine.
   bool on_one_machine() const { return local_size_ == size_; }
 
-  /// Blocks until every rank has called it. `own` counts on rank 0 only. Errors: io, with what PMIx said.
-  core::result<head_contact> exchange(const head_contact& own);
+  /// Blocks until every rank has called it, or `limit` has passed, in whole seconds. `own` counts on rank 0
+  /// only. Errors: timed_out, where a rank has not called it; io, with what PMIx said.
+  core::result<head_contact> exchange(const head_contact& own, core::duration limit);
+  /// After an exchange that timed out: the ranks that have not called it.
+  std::vector<std::uint32_t> missing_ranks() const;
 
 private:
   pmix_job() = default;

@@ -53,6 +53,7 @@ using membership_actor =
     caf::typed_actor<caf::replies_to<join_cluster>::with<joined>, on<node_ready>, on<node_report>,
                      caf::replies_to<drain_node>::with<outcome>, on<node_drained>,
                      caf::replies_to<await_nodes>::with<std::uint32_t>,
+                     caf::replies_to<name_absent>::with<absent_nodes>,
                      caf::replies_to<begin_run>::with<outcome>, caf::replies_to<end_run>::with<node_reports>,
                      caf::replies_to<leave_cluster>::with<outcome>, on<tick>>;
 

@@ -119,6 +119,12 @@ struct node_drained {
 struct await_nodes {
   std::uint32_t nodes = 0;
 };
+/// Which nodes of the plan are not there? Answered by absent_nodes.
+struct name_absent {};
+struct absent_nodes {
+  std::vector<core::node_id> nodes;
+  std::vector<core::engine_role> roles; ///< one for each of nodes
+};
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, agent_address& x) {
@@ -187,6 +193,14 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, await_nodes& x) {
   return f(caf::meta::type_name("await_nodes"), x.nodes);
 }
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, name_absent&) {
+  return f(caf::meta::type_name("name_absent"));
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, absent_nodes& x) {
+  return f(caf::meta::type_name("absent_nodes"), x.nodes, x.roles);
+}
 
 /// What the head wants of every node in a run. `order` and `serve` are filled in for each node; a node whose
 /// facts differ from `own` is refused.
@@ -239,4 +253,6 @@ CAF_ADD_TYPE_ID(dualpath_membership, (dualpath::proto::await_nodes))
 CAF_ADD_TYPE_ID(dualpath_membership, (dualpath::proto::begin_run))
 CAF_ADD_TYPE_ID(dualpath_membership, (dualpath::proto::end_run))
 CAF_ADD_TYPE_ID(dualpath_membership, (dualpath::proto::node_reports))
+CAF_ADD_TYPE_ID(dualpath_membership, (dualpath::proto::name_absent))
+CAF_ADD_TYPE_ID(dualpath_membership, (dualpath::proto::absent_nodes))
 CAF_END_TYPE_ID_BLOCK(dualpath_membership)

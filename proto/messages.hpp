@@ -205,7 +205,7 @@ struct stock {
   std::vector<core::request_id> requests;
   std::vector<core::epoch> epochs; ///< one for each of requests
 };
-/// Ask to be answered once that many engines are up.
+/// Ask to be answered once that many engines are up, and at least one of either role.
 struct await_engines {
   std::uint32_t count = 0;
 };

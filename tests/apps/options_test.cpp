@@ -134,6 +134,63 @@ TEST_CASE("bad values are refused in one sentence that names option and value") 
   CHECK(resolve({}).error().text.find("no trace is given") == 0);
 }
 
+TEST_CASE("the roles of machines are read from flags and from a table, and must fit the cluster") {
+  auto roles = [](const std::string& toml, std::vector<std::string> flags = {}) {
+    temporary_file file{"trace = 'synthetic:48K'\nlisten = 'a:1'\n" + toml};
+    raw_run_options raw;
+    raw.config = file.path();
+    if (!flags.empty()) raw.given["nodes"] = std::move(flags);
+    return resolve(raw);
+  };
+  using table = std::map<std::string, core::engine_role>;
+  constexpr auto prefill = core::engine_role::prefill, decode = core::engine_role::decode;
+  CHECK(roles("cluster = '2P2D'\n[nodes]\ngpu07 = 'decode'\n\"gpu08.example\" = 'prefill'\n")->node_roles
+        == table{{"gpu07", decode}, {"gpu08.example", prefill}});
+  CHECK(roles("cluster = '1P2D'\n", {"a=decode", "b=decode"})->node_roles
+        == table{{"a", decode}, {"b", decode}});
+  CHECK(roles("cluster = '1P2D'\n[nodes]\na = 'prefill'\n", {"b=decode"})->node_roles
+        == table{{"b", decode}});
+
+  auto wrong = [&](const std::string& toml, std::vector<std::string> flags, const std::string& why) {
+    auto options = roles(toml, std::move(flags));
+    REQUIRE_FALSE(options);
+    CHECK(options.error().code == core::errc::invalid_argument);
+    INFO(options.error().text);
+    CHECK(options.error().text.find(why) != std::string::npos);
+  };
+  wrong("", {"a=decode", "a=prefill"}, "'a' is given two roles");
+  wrong("[nodes]\na = 'decode'\na = 'prefill'\n", {}, ".toml:5");
+  wrong("[nodes]\na = ''\n", {}, "'a=' is not MACHINE=ROLE");
+  wrong("[nodes]\na = 'both'\n", {}, "'a=both' is not MACHINE=ROLE");
+  wrong("[nodes]\na = 3\n", {}, "'a=3' is not MACHINE=ROLE");
+  wrong("", {"a"}, "'a' is not MACHINE=ROLE");
+  wrong("cluster = '1P2D'\n[nodes]\na = 'decode'\nb = 'decode'\nc = 'decode'\n", {},
+        "--nodes gives the role decode to a, b, c, but --cluster 1P2D has 2 decode nodes");
+  wrong(
+      "cluster = '1P2D'\n[nodes]\na = 'prefill'\n", {},
+      "--nodes gives the role prefill to a, but --cluster 1P2D has 1 prefill node, one of which is the head");
+  CHECK(roles("cluster = '1P2D'\nhead_only = true\n[nodes]\na = 'prefill'\n"));
+  CHECK(roles("cluster = '0P0D'\n[nodes]\na = 'prefill'\nb = 'prefill'\nc = 'decode'\n"));
+}
+
+TEST_CASE("a cluster without nodes needs a place for them to join") {
+  auto with_listen = [](const char* cluster, const char* listen, bool head_only) {
+    raw_run_options raw;
+    raw.given = {{"trace", {"synthetic:32K"}}, {"cluster", {cluster}}};
+    if (listen[0] != 0) raw.given["listen"] = {listen};
+    if (head_only) raw.given["head-only"] = {"true"};
+    return resolve(raw);
+  };
+  CHECK(with_listen("0P0D", "a:1", false)->head_only);
+  CHECK(with_listen("0P0D", "a:1", false)->cluster == cluster_size{0, 0});
+  CHECK(with_listen("1P1D", "a:1", true)->head_only);
+  CHECK_FALSE(with_listen("1P1D", "a:1", false)->head_only);
+  CHECK(with_listen("0P0D", "", false).error().text.find("add --listen") != std::string::npos);
+  CHECK(with_listen("1P1D", "", true).error().text.find("add --listen") != std::string::npos);
+  CHECK_FALSE(with_listen("0P1D", "a:1", false));
+  CHECK_FALSE(with_listen("1P0D", "a:1", true));
+}
+
 TEST_CASE("flags win over the file, and the file over the defaults") {
   temporary_file file{
       "trace = 'synthetic:48K'\nblock_tokens = 32\n[run]\nsnic-bandwidth = '1GB/s'\nagents = 7\n"};

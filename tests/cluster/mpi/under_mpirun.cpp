@@ -55,6 +55,16 @@ TEST_CASE("mpirun with another number of processes than --cluster has nodes is r
   CHECK(job.output().find("3 processes, --cluster 2P2D has 4 nodes") != std::string::npos);
 }
 
+TEST_CASE("a rank that ends before it has joined fails the run with a sentence that names it") {
+  child_process job{mpirun(2)
+                    + program(words{"run", "--cluster", "2P1D", "--join-timeout", "2s"} + short_workload())
+                    + words{":", "-n", "1", "true"}};
+  job.wait(); // says nothing: with --enable-recovery mpirun has 0 whatever the ranks had
+  INFO(job.output());
+  CHECK(job.output().find("rank 2 (decode) did not join within 2.00 s (--join-timeout)")
+        != std::string::npos);
+}
+
 TEST_CASE("the program warns when mpirun would end the job with the death of one rank") {
   child_process job{mpirun(2, {}) + program(words{"run", "--cluster", "1P1D"} + short_workload())};
   CHECK(job.wait() == 0);
