@@ -37,6 +37,18 @@ core::result<run_options> options_for(const run_options& all, core::policy polic
   return one;
 }
 
+/// What was done before a policy failed is worth as much as before; the exit status is that of the failure.
+int report_unfinished(const run_options& options, const std::vector<core::run_summary>& runs,
+                      core::policy failed, const core::error& why) {
+  if (!runs.empty())
+    std::cout << format_comparison(runs) << "Incomplete: " << to_string(failed)
+              << " failed, and policies after it did not run.\n";
+  if (!options.report.empty())
+    if (auto written = write_report(options.report, runs, {to_string(failed), why.text}); !written)
+      report_error(written.error());
+  return report_error(why);
+}
+
 int compare(const raw_run_options& raw) {
   auto launch = net::detect_launch();
   if (launch.rank > 0) return serve_launched_node(raw);
@@ -61,7 +73,7 @@ int compare(const raw_run_options& raw) {
           },
           end.drain());
     }();
-    if (!record) return report_error(record.error());
+    if (!record) return report_unfinished(*options, runs, policy, record.error());
     runs.push_back(core::summarise(*record));
     if (end.requested()) break;
   }

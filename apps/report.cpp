@@ -90,16 +90,18 @@ core::error cannot_write(const std::string& path) {
 
 } // namespace
 
-std::string report_json(std::span<const core::run_summary> runs) {
+std::string report_json(std::span<const core::run_summary> runs, const unfinished& at) {
   ordered_json report;
   report["runs"] = ordered_json::array();
   for (const auto& run : runs) report["runs"].emplace_back(to_json(run));
+  if (!at.policy.empty()) report["incomplete"] = {{"policy", at.policy}, {"why", at.why}};
   return report.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-core::result<void> write_report(const std::string& path, std::span<const core::run_summary> runs) {
+core::result<void> write_report(const std::string& path, std::span<const core::run_summary> runs,
+                                const unfinished& at) {
   std::ofstream out{path, std::ios::binary | std::ios::trunc};
-  out << report_json(runs);
+  out << report_json(runs, at);
   out.close();
   if (!out) return cannot_write(path);
   return {};

@@ -12,9 +12,15 @@
 
 namespace dualpath::apps {
 
+/// Why a comparison ended before all of its policies had run.
+struct unfinished {
+  std::string policy, why; ///< the one that failed; policy "": none did
+};
+
 /// {"runs":[...]}, one object a run; pretty-printed, ends with a newline.
-std::string report_json(std::span<const core::run_summary> runs);
-core::result<void> write_report(const std::string& path, std::span<const core::run_summary> runs);
+std::string report_json(std::span<const core::run_summary> runs, const unfinished& at = {});
+core::result<void> write_report(const std::string& path, std::span<const core::run_summary> runs,
+                                const unfinished& at = {});
 
 /// One JSON line a round: session, round, prompt, generated, hit_tokens, path.
 core::result<void> write_tokens(const std::string& path, const core::run_record& record);

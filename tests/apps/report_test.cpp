@@ -42,6 +42,13 @@ std::string slurp(const std::string& path) {
 
 } // namespace
 
+TEST_CASE("a comparison that failed reports what was done before, and why it is not all") {
+  std::vector runs{make_run("basic", 4)};
+  auto report = nlohmann::json::parse(report_json(runs, {"dualpath", "node 2 is missing"}));
+  CHECK(report["runs"].size() == 1);
+  CHECK(report["incomplete"] == nlohmann::json{{"policy", "dualpath"}, {"why", "node 2 is missing"}});
+}
+
 TEST_CASE("the report has the documented shape") {
   std::vector runs{make_run("basic", 4), make_run("dualpath", 2)};
   auto report = nlohmann::json::parse(report_json(runs));

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -60,7 +61,12 @@ run_report read_report(const std::string& path) {
     report.digests.push_back(run.at("digest"));
     report.requests += run.at("requests").get<std::uint64_t>();
     for (auto& warning : run.at("warnings")) report.warnings.push_back(warning);
+    for (auto& peak : run.at("requests_in_flight").at("peaks")) {
+      auto& most = report.peaks[peak.at("node").get<unsigned>()];
+      most = std::max(most, peak.at("bytes").get<std::uint64_t>());
+    }
   }
+  if (json.contains("incomplete")) report.incomplete = json.at("incomplete").at("policy");
   return report;
 }
 

@@ -4,6 +4,7 @@
 #include "child_process.hpp"
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct run_report {
   std::vector<std::string> digests; ///< one a policy
   std::vector<std::string> warnings;
   std::uint64_t requests = 0;
+  std::map<unsigned, std::uint64_t> peaks; ///< bytes of requests in flight to a node, over all runs
+  std::string incomplete;                  ///< the policy that failed
 };
 /// Of a file that --report has written.
 run_report read_report(const std::string& path);

@@ -65,9 +65,17 @@ TEST_CASE("a comparison whose node is killed ends with a clear error at the next
   cluster.await_requests(20);
   cluster.node(1).signal(SIGKILL);
   CHECK(cluster.finish() == 1);
-  INFO(cluster.head().output());
-  CHECK(cluster.head().output().find("is missing since its process was lost") != std::string::npos);
+  auto said = cluster.head().output();
+  INFO(said);
+  CHECK(said.find("is missing since its process was lost") != std::string::npos);
   CHECK(cluster.node(0).wait() == 0);
+  // What the first policy did is worth as much as before.
+  CHECK(said.find("Incomplete: basic failed") != std::string::npos);
+  CHECK(said.find("job completion time") != std::string::npos);
+  auto report = read_report(cluster.report_path());
+  CHECK(report.incomplete == "basic");
+  REQUIRE(report.digests.size() == 1);
+  CHECK(report.digests[0] == digest_of_one_process(long_workload()));
 }
 
 TEST_CASE("a node that stands still is taken for dead, and cut off when it goes on") {
