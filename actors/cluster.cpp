@@ -53,7 +53,11 @@ void end_remote_run(control_plane& plane, const remote_nodes& remote, core::run_
   self->request(remote.membership, caf::infinite, proto::end_run{remote.wanted.order.run})
       .receive(
           [&](const proto::node_reports& all) {
-            for (auto& report : all.reports) add_counts(record, report.node, report.role, report);
+            for (auto& report : all.reports) {
+              add_counts(record, report.node, report.role, report);
+              record.faults_happened += report.faults_happened;
+              record.faults_pending += report.faults_pending;
+            }
             record.warnings.insert(record.warnings.end(), all.warnings.begin(), all.warnings.end());
           },
           [&](const caf::error& e) {
@@ -85,7 +89,7 @@ core::result<core::run_record> run_cluster(control_plane& plane, std::shared_ptr
   record.left_behind = left_behind;
   record.flights.bound_bytes = plan->settings->control_in_flight_bytes;
   if (plan->settings->flights) record.flights.peak_bytes = plan->settings->flights->all();
-  if (plan->settings->faults) record.faults_happened = plan->settings->faults->happened();
+  if (plan->settings->faults) record.faults_happened += plan->settings->faults->happened();
   record.rounds = std::move(result->rounds);
   record.rounds_planned = result->rounds_planned;
   return record;

@@ -28,7 +28,8 @@ core::result<proto::membership_actor> find_head(control_plane& plane, const node
   }
 }
 
-proto::node_report count(const proto::run_order& order, const node_devices& node) {
+proto::node_report count(const proto::run_order& order, const node_devices& node,
+                         const core::fault_plan* faults) {
   auto& c = *node.counters;
   proto::node_report report;
   report.run = order.run;
@@ -47,6 +48,10 @@ proto::node_report count(const proto::run_order& order, const node_devices& node
   report.storage_overdue = c.storage_overdue;
   report.engine_restarts = c.engine_restarts;
   report.store_full = c.store_full;
+  if (faults) {
+    report.faults_happened = faults->happened();
+    report.faults_pending = faults->pending();
+  }
   return report;
 }
 
@@ -152,7 +157,7 @@ void node_agent::stop_serving() {
   }
   if (!run_) return;
   if (run_->settings->faults) run_->settings->faults->held().end_all();
-  self_->send(head_, count(order_, *run_->node));
+  self_->send(head_, count(order_, *run_->node, run_->settings->faults));
   run_.reset();
 }
 

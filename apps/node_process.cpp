@@ -95,7 +95,7 @@ core::result<actors::node_run> node_factory::make(const proto::run_order& order)
   if (auto loaded = load(*options, order); !loaded) return loaded.error();
   auto spec = store_of(*options);
   if (!spec) return spec.error();
-  auto faults = core::fault_plan::parse(options->inject);
+  auto faults = core::fault_plan::parse_for(options->inject, order.node);
   if (!faults) return faults.error();
   auto context = std::make_shared<node_context>();
   context->faults = std::move(*faults);

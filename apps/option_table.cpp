@@ -336,7 +336,8 @@ const option_row table[] = {
     {"inject", output_group, kind::list, "FAULT", "",
      "A fault, may be repeated: crash:prefill:N or crash:decode:N (at the N-th step of all engines of the "
      "role), random:ROLE:COUNT:WITHIN:SEED, error:LEG:N, late:LEG:N or lost:LEG:N (the N-th operation of a "
-     "leg, as in prefill-read, put or decode-work), chaos:PERMILLE:SEED",
+     "leg, as in prefill-read, put or decode-work), chaos:PERMILLE:SEED. Where nodes are processes, each "
+     "counts its own steps, and a fault says whose: error:LEG:N@2 is for node 2",
      [](run_options& o, const values& v) { return set_faults(v, o.inject); }},
     {"report", output_group, kind::text, "FILE", "", "Writes the figures as JSON",
      [](run_options& o, const values& v) { return set_output(v[0], o.report); }},

@@ -99,6 +99,23 @@ core::result<node_list> nodes_here(const run_options& options, const cluster_ses
   return node_list{std::move(*first)};
 }
 
+/// Steps are counted in a process: which one must be clear where there are many, and is where there is one.
+core::result<core::fault_plan> faults_here(const run_options& options, const cluster_session& session) {
+  for (auto& fault : options.inject) {
+    if (core::fault_plan::names_node(fault) == session.spans_processes()) continue;
+    return core::error{
+        core::errc::invalid_argument,
+        "--inject: '" + fault + "' "
+            + (session.spans_processes()
+                   ? "does not say where: every node is a process that counts its own steps; "
+                     "write "
+                         + fault + "@NODE"
+                   : "names a node, but all nodes are in this process, where steps are counted "
+                     "over all of them; leave the node out")};
+  }
+  return core::fault_plan::parse_for(options.inject, core::node_id{0});
+}
+
 /// Which blocks there are at start, and how fast they are read, is for the head to find out, with engines or
 /// without.
 core::result<std::shared_ptr<storage::block_store>> store_of_head(const run_options& options,
@@ -127,6 +144,14 @@ void warn_of_what_is_left(core::run_record& record) {
       record.warnings.push_back(std::to_string(record.left_behind[i]) + " "
                                 + to_string(static_cast<core::resource>(i))
                                 + " were still held after the last request");
+}
+
+/// `pending`: of this process.
+void warn_of_faults(core::run_record& record, std::uint64_t pending) {
+  pending += record.faults_pending;
+  if (pending > 0)
+    record.warnings.push_back(std::to_string(pending)
+                              + " planned faults never happened: the run was too short");
 }
 
 void warn_of_store(core::run_record& record) {
@@ -181,7 +206,7 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   auto* store = opened->get();
   auto calibrated = make_settings(options, clock, **probe, where->spec, store, inputs.prefill, stats);
   if (!calibrated) return calibrated.error();
-  auto faults = core::fault_plan::parse(options.inject);
+  auto faults = faults_here(options, session);
   if (!faults) return faults.error();
   core::usage_gauge usage;
   core::flight_peaks flights;
@@ -211,9 +236,8 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   if (record->rounds.size() < record->rounds_planned)
     record->warnings.push_back("interrupted: " + std::to_string(record->rounds.size()) + " of "
                                + std::to_string(record->rounds_planned) + " rounds");
-  else if (faults->pending() > 0)
-    record->warnings.push_back(std::to_string(faults->pending())
-                               + " planned faults never happened: the run was too short");
+  else
+    warn_of_faults(*record, faults->pending());
   warn_of_what_is_left(*record);
   warn_of_store(*record);
   return record;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <random>
 #include <string_view>
@@ -76,6 +77,17 @@ std::optional<std::uint64_t> parse_number(std::string_view text, std::uint64_t l
   auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failure != std::errc{} || end != text.data() + text.size() || number < lowest) return std::nullopt;
   return number;
+}
+
+/// "error:put:3" of "error:put:3@2".
+std::string_view without_node(std::string_view text) { return text.substr(0, text.rfind('@')); }
+
+std::optional<node_id> node_of(std::string_view text) {
+  auto at = text.rfind('@');
+  if (at == std::string_view::npos) return std::nullopt;
+  auto number = parse_number(text.substr(at + 1), 0);
+  if (!number || *number > std::numeric_limits<std::uint32_t>::max()) return std::nullopt;
+  return node_id{static_cast<std::uint32_t>(*number)};
 }
 
 /// `count` different steps of [1, within]: Floyd's sampling, which needs no list of all of them. The modulo
@@ -157,15 +169,30 @@ struct fault_plan::reader {
 fault_plan::fault_plan() : state_{std::make_shared<shared_state>()} {}
 
 result<fault_plan> fault_plan::parse(const std::vector<std::string>& texts) {
+  for (const auto& text : texts)
+    if (auto node = node_of(text)) // whether the plan of that node is a good one
+      if (auto its = read(texts, node); !its) return its.error();
+  return read(texts, std::nullopt);
+}
+
+result<fault_plan> fault_plan::parse_for(const std::vector<std::string>& texts, node_id node) {
+  return read(texts, node);
+}
+
+bool fault_plan::names_node(const std::string& text) { return node_of(text).has_value(); }
+
+result<fault_plan> fault_plan::read(const std::vector<std::string>& texts, std::optional<node_id> node) {
   fault_plan plan;
   for (const auto& text : texts) {
-    if (!reader{*plan.state_, split(text)}.read())
+    auto named = node_of(text);
+    if (named && named != node) continue;
+    if (!reader{*plan.state_, split(named ? without_node(text) : std::string_view{text})}.read())
       return error{errc::invalid_argument,
                    "\"" + text
                        + "\" is not a fault; write crash:prefill:N, crash:decode:N with N from 1, "
                          "random:ROLE:COUNT:WITHIN:SEED with COUNT up to WITHIN and 1000, error:LEG:N, "
                          "late:LEG:N or lost:LEG:N, where messages are late or lost only, or once "
-                         "chaos:PERMILLE:SEED."};
+                         "chaos:PERMILLE:SEED; @NODE behind it means the process of that node alone."};
   }
   if (auto sorted = plan.sort_and_check(); !sorted) return sorted.error();
   return plan;

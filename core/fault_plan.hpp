@@ -1,5 +1,6 @@
 // Faults planned beforehand, so that a failure is an input that can be repeated. Steps and operations are
-// counted over the whole cluster, from 1. Written as text:
+// counted over all engines of a process, from 1; where nodes are processes of their own, each counts for
+// itself. Written as text:
 //   crash:prefill:N   the prefill engine that starts the N-th layer computation
 //   crash:decode:N    the decode engine that starts the N-th decode step
 //   random:ROLE:COUNT:WITHIN:SEED   COUNT different steps out of the first WITHIN, drawn from SEED
@@ -8,6 +9,7 @@
 //   lost:LEG:N        it is never heard of
 //   chaos:PERMILLE:SEED   each step and operation, with that probability, one of the above, drawn from SEED;
 //                     a device never hangs for good
+// and, where nodes are processes, with the number of the node behind it, as in error:put:3@2.
 // Thread-safe; copies share the counters. An empty plan is free of cost beyond one atomic addition a step.
 #pragma once
 
@@ -66,9 +68,13 @@ class fault_plan {
 public:
   /// No faults.
   fault_plan();
-  /// Fails with invalid_argument on a text that is none of the above, on an error of a message (those are
-  /// late or lost), or where two faults name the same step.
+  /// The faults for any process. Fails with invalid_argument on a text that is none of the above, on an error
+  /// of a message (those are late or lost), or where two faults name the same step of a process.
   static result<fault_plan> parse(const std::vector<std::string>& texts);
+  /// Those for the process of a node.
+  static result<fault_plan> parse_for(const std::vector<std::string>& texts, node_id node);
+  /// Whether a text names a node.
+  static bool names_node(const std::string& text);
 
   /// Call at the start of every layer computation (prefill) or step (decode); true exactly once per planned
   /// fault.
@@ -118,6 +124,7 @@ private:
   };
   struct reader;
 
+  static result<fault_plan> read(const std::vector<std::string>& texts, std::optional<node_id> node);
   result<void> sort_and_check();
   fault_kind chaotic(leg l, std::uint64_t operation) const;
   bool chaotic_crash(engine_role role, std::uint64_t step) const;

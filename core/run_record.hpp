@@ -58,6 +58,7 @@ struct run_record {
   std::uint64_t storage_overdue = 0;                         ///< operations not answered in time
   std::uint32_t engine_restarts = 0;
   std::uint64_t faults_happened = 0; ///< injected ones
+  std::uint64_t faults_pending = 0;  ///< planned ones in processes of other nodes that did not happen
   bool store_full = false;
   std::uint64_t alpha_tokens = 0, beta_tokens = 0; ///< scheduler thresholds in force (spec §7)
   calibration_record calibration;

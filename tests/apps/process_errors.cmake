@@ -41,6 +41,15 @@ dualpath_refused("a pool too small for the longest request is refused with its n
 dualpath_refused("contexts beyond the model are refused with the limit" 2 "tokens" ${run} --scale-tokens 100)
 dualpath_refused("a transport that does not exist is refused" 1 "no_such_transport" ${run} --transports no_such_transport)
 
+dualpath_refused("a machine with two roles is refused" 2 "'gpu07' is given two roles"
+                 ${run} --nodes gpu07=decode --nodes gpu07=prefill)
+dualpath_refused("more machines of a role than the cluster has nodes are refused" 2
+                 "the role decode to gpu07, gpu08, but --cluster 1P1D has 1 decode node"
+                 ${run} --nodes gpu07=decode --nodes gpu08=decode)
+dualpath_refused("an empty cluster that no node can join is refused" 2 "add --listen" ${run} --cluster 0P0D)
+dualpath_refused("a fault that names a node is refused where all nodes are in one process" 2 "'error:put:1@0' names a node"
+                 ${run} --inject error:put:1@0)
+
 # A checkpoint that was cut off, as by a full disk.
 add_test(NAME "test_apps: a truncated safetensors file is refused by name"
          COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:dualpath> -DFOLDER=${inputs}/truncated "-DARGUMENTS=${run}"

@@ -25,6 +25,34 @@ TEST_CASE("the N-th step of a role crashes, counted over all engines and apart f
   CHECK(plan->pending() == 0);
 }
 
+TEST_CASE("a fault that names a node happens in the process of that node alone, by its own count") {
+  std::vector<std::string> texts{"error:put:2@1", "late:put:2@3", "crash:decode:1@3", "lost:get:1"};
+  REQUIRE(fault_plan::parse(texts));
+  auto first = fault_plan::parse_for(texts, node_id{1});
+  REQUIRE(first);
+  CHECK(first->pending() == 2);
+  CHECK(first->next(leg::put) == fault_kind::none);
+  CHECK(first->next(leg::put) == fault_kind::error);
+  CHECK(first->next(leg::get) == fault_kind::lost);
+  CHECK_FALSE(first->should_crash(engine_role::decode));
+  CHECK(first->pending() == 0);
+  auto third = fault_plan::parse_for(texts, node_id{3});
+  REQUIRE(third);
+  CHECK(third->should_crash(engine_role::decode));
+  CHECK(third->next(leg::put) == fault_kind::none);
+  CHECK(third->next(leg::put) == fault_kind::late);
+  CHECK(fault_plan::parse_for(texts, node_id{0})->pending() == 1);
+  CHECK(fault_plan::names_node("error:put:2@1"));
+  CHECK_FALSE(fault_plan::names_node("error:put:2"));
+}
+
+TEST_CASE("faults that name nodes are checked before any node reads them") {
+  for (const char* text : {"error:put:2@", "error:put:2@x", "error:put@1", "error:put:2@-1", "@1"})
+    CHECK_FALSE(fault_plan::parse({text}));
+  CHECK_FALSE(fault_plan::parse({"error:put:2@1", "late:put:2@1"}));
+  CHECK_FALSE(fault_plan::parse({"error:put:2", "late:put:2@1"}));
+}
+
 TEST_CASE("an empty plan crashes nothing") {
   auto plan = fault_plan::parse({});
   REQUIRE(plan);
