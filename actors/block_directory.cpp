@@ -1,5 +1,7 @@
 #include "actors/block_directory.hpp"
 
+#include <algorithm>
+
 namespace dualpath::actors {
 
 void block_directory_state::unpin(core::request_id request) {
@@ -18,9 +20,10 @@ block_directory(proto::directory_actor::stateful_pointer<block_directory_state> 
         auto& state = self->state;
         state.unpin(ask.request);
         auto blocks = state.trie.longest_prefix(ask.keys);
-        auto found = ask.keys.first(blocks);
-        state.trie.pin(found);
-        state.pinned.emplace(ask.request, std::move(found));
+        // Its last block keeps the whole prefix: those before it have children, so none of them is given up.
+        auto last = ask.keys.first(blocks).from(blocks - std::min<std::size_t>(blocks, 1));
+        state.trie.pin(last);
+        state.pinned.emplace(ask.request, std::move(last));
         state.in_use.set(state.pinned.size());
         return {ask.request, static_cast<std::uint32_t>(blocks)};
       },

@@ -15,7 +15,7 @@ namespace dualpath::actors {
 struct block_directory_state {
   static inline const char* name = "block_directory";
   storage::block_directory trie;
-  std::map<core::request_id, core::shared_keys> pinned;
+  std::map<core::request_id, core::shared_keys> pinned; ///< the last block of the prefix found
   core::usage_gauge::share in_use;
 
   void unpin(core::request_id request);
