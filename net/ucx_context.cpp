@@ -111,14 +111,15 @@ core::result<std::unique_ptr<ucx_worker>> ucx_worker::open(lane which, ucp_conte
   return out;
 }
 
-bool ucx_worker::flush() {
-  if (!std::exchange(flushing_, true)) {
+bool ucx_worker::flush(core::instant now, core::duration patience) {
+  if (flushing_since_ == no_flush) {
+    flushing_since_ = now;
     ucp_request_param_t param{};
     auto request = ucp_worker_flush_nbx(worker_, &param);
     if (UCS_PTR_IS_PTR(request)) flush_request_ = request;
   }
   if (flush_request_ == nullptr) return true;
-  if (ucp_request_check_status(flush_request_) == UCS_INPROGRESS) return false;
+  if (ucp_request_check_status(flush_request_) == UCS_INPROGRESS) return now >= flushing_since_ + patience;
   ucp_request_free(std::exchange(flush_request_, nullptr));
   return true;
 }

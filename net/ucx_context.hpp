@@ -3,6 +3,7 @@
 // that fabrics of one process do not share them through the environment.
 #pragma once
 
+#include "core/clock.hpp"
 #include "core/result.hpp"
 #include "net/fabric.hpp"
 
@@ -32,16 +33,19 @@ public:
   /// Readable when the armed worker has something to do.
   int event_fd() const { return event_fd_; }
   const std::vector<std::byte>& address() const { return address_; }
-  /// True once all that was to be sent when it was first called has gone. UCX 1.13 aborts a process that
-  /// destroys a worker while it answers a peer that has just connected to it, known here or not.
-  bool flush();
+  /// True once all that was to be sent when it was first called has gone, or some time after that. UCX 1.13
+  /// aborts a process that destroys a worker while it answers a peer that has just connected to it, known
+  /// here or not, or when it has just begun to flush it.
+  bool flush(core::instant now, core::duration patience);
 
 private:
+  static constexpr core::instant no_flush{-1};
+
   ucx_worker() = default;
 
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
-  bool flushing_ = false;
+  core::instant flushing_since_ = no_flush;
   void* flush_request_ = nullptr;
   std::vector<std::byte> address_;
 };

@@ -38,9 +38,9 @@ ucx_endpoint::~ucx_endpoint() {
   }
 }
 
-core::result<void> ucx_endpoint::open(ucp_worker_h worker, std::unique_ptr<ucx_worker> own_worker,
+core::result<void> ucx_endpoint::open(ucp_worker_h worker, std::shared_ptr<ucx_worker> kept,
                                       const wire::bytes& address, core::instant now) {
-  own_worker_ = std::move(own_worker);
+  worker_ = std::move(kept);
   opened_at_ = now;
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
@@ -77,6 +77,23 @@ void ucx_endpoint::add(std::unique_ptr<ucx_job> job) {
   }
   queue_.push_back(&added);
   if (state_ == state::ready) owner_.wants_pump(*this);
+}
+
+std::vector<std::unique_ptr<ucx_job>> ucx_endpoint::take_waiting() {
+  std::vector<std::unique_ptr<ucx_job>> taken;
+  std::erase_if(queue_, [&](ucx_job* job) {
+    if (job->started || job->failure) return false;
+    --unreported_;
+    auto slot = job->slot;
+    taken.push_back(std::move(jobs_[slot]));
+    if (slot + 1 != jobs_.size()) {
+      jobs_[slot] = std::move(jobs_.back());
+      jobs_[slot]->slot = slot;
+    }
+    jobs_.pop_back();
+    return true;
+  });
+  return taken;
 }
 
 void ucx_endpoint::become_ready() {
@@ -386,7 +403,7 @@ void ucx_endpoint::close(const core::error& why, core::instant now) {
   for (auto& [number, waiting] : chunks_) waiting->answered = true;
   lingers_ = !wired_up();
   if (lingers_) {
-    fence_until_ = now + wire_up_patience_;
+    fence_until_ = now + limits_.wire_up_patience;
   } else {
     cut(now);
   }
@@ -416,10 +433,6 @@ void ucx_endpoint::settle_all() {
   }
 }
 
-bool ucx_endpoint::has_begun() const {
-  return std::any_of(jobs_.begin(), jobs_.end(), [](auto& job) { return job->started && !job->internal; });
-}
-
 bool ucx_endpoint::expire(core::instant now) {
   if (state_ == state::closing) return false;
   bool fence = false;
@@ -439,11 +452,10 @@ bool ucx_endpoint::expire(core::instant now) {
 core::instant ucx_endpoint::next_deadline() const {
   if (state_ == state::closing) {
     if (lingers_ || unreported_ != 0 || close_request_ != nullptr) return fence_until_;
-    return own_worker_ != nullptr ? settled_at() : no_deadline;
+    return owns_worker() ? settled_at() : no_deadline;
   }
   auto next = no_deadline;
   for (auto& job : jobs_) next = std::min(next, job->deadline);
-  for (auto& waiting : waiters) next = std::min(next, waiting.deadline);
   return next;
 }
 
@@ -462,8 +474,7 @@ bool ucx_endpoint::reap(core::instant now) {
       owner_.report(*job, *job->failure);
     }
   }
-  if (own_worker_ != nullptr && (now < settled_at() || (!own_worker_->flush() && now < fence_until_)))
-    return false;
+  if (owns_worker() && (now < settled_at() || !worker_->flush(now, limits_.fence_grace))) return false;
   return jobs_.empty() && outstanding_ == 0 && wire_up_flushes_ == 0 && close_request_ == nullptr;
 }
 

@@ -61,20 +61,20 @@ public:
   ucx_endpoint(const ucx_endpoint&) = delete;
   ucx_endpoint& operator=(const ucx_endpoint&) = delete;
 
-  /// `own_worker`: a worker that only this endpoint uses, or null where `worker` is shared. Errors:
+  /// `kept`: a worker that stays as long as this endpoint, or null where it stays anyway. Errors:
   /// disconnected.
-  core::result<void> open(ucp_worker_h worker, std::unique_ptr<ucx_worker> own_worker,
-                          const wire::bytes& address, core::instant now);
+  core::result<void> open(ucp_worker_h worker, std::shared_ptr<ucx_worker> kept, const wire::bytes& address,
+                          core::instant now);
   /// Takes a job; it is issued once the endpoint is ready, an internal one at once.
   void add(std::unique_ptr<ucx_job> job);
   /// The handshake is done.
   void become_ready();
   /// The peer's side is wired up: something came that it sent on the connection.
   void heard() { heard_ = true; }
-  /// Nothing will come from the peer: some time has to do.
-  void expects_no_answer() { wire_up_patience_ = limits_.settling; }
   /// After close(), while the connection is still there: a last message, which reap() waits for.
   void say_late(letter_kind kind, wire::bytes data);
+  /// The jobs of callers that have not been started, taken back.
+  std::vector<std::unique_ptr<ucx_job>> take_waiting();
   /// Issues what the window allows; true when there is more to do right now.
   bool pump();
   /// Fails every job, those that failed already excepted, and fences them. The cause is told by the first
@@ -95,10 +95,10 @@ public:
   state status() const { return state_; }
   const std::shared_ptr<ucx_peer>& peer() const { return peer_; }
   std::uint64_t generation() const { return generation_; }
-  ucx_worker* own_worker() const { return own_worker_.get(); }
+  const std::shared_ptr<ucx_worker>& kept_worker() const { return worker_; }
+  /// The worker is here for this endpoint alone.
+  bool owns_worker() const { return worker_.use_count() == 1; }
   bool idle() const { return jobs_.empty(); }
-  /// Some job of a caller is under way.
-  bool has_begun() const;
   /// After close(): some job still waits for its fence.
   bool unsettled() const { return unreported_ != 0; }
   /// After close(): the connection is still there, for its wire-up's sake.
@@ -108,17 +108,10 @@ public:
   /// Why UCX gave up.
   ucs_status_t break_status() const { return break_status_; }
 
-  std::uint64_t peer_generation = 0; ///< of the peer's endpoint that leads here; 0: not known
-  bool said_hello = false;           ///< it leads to the peer's published worker; else it answers a hello
-  bool pump_queued = false;          ///< for the owner
-  bool leaving = false;              ///< says bye, then closes
+  // The owner's.
+  bool pump_queued = false;
+  bool leaving = false; ///< says bye, then closes
   bool said_bye = false;
-
-  struct waiter {
-    core::instant deadline;
-    fabric::connected on_done;
-  };
-  std::vector<waiter> waiters; ///< for the handshake; the owner's
 
 private:
   struct flush;
@@ -170,13 +163,12 @@ private:
   std::shared_ptr<ucx_peer> peer_;
   std::uint64_t generation_;
   state state_ = state::connecting;
-  std::unique_ptr<ucx_worker> own_worker_; ///< outlives every handle below
+  std::shared_ptr<ucx_worker> worker_; ///< outlives every handle below
   ucp_ep_h ep_ = nullptr;
   void* close_request_ = nullptr;
   core::instant opened_at_{0}, fence_until_ = no_deadline;
   bool watches_wire_up_ = false, heard_ = false, lingers_ = false;
   std::uint32_t wire_up_flushes_ = 0;
-  core::duration wire_up_patience_ = limits_.wire_up_patience;
   wire::bytes late_message_;
   ucs_status_t break_status_ = UCS_OK;
   std::vector<std::unique_ptr<ucx_job>> jobs_; ///< every job that has not ended, or that UCX still holds

@@ -145,6 +145,7 @@ private:
     return peers_.find_instance(instance);
   }
   void hands_shaken(const std::shared_ptr<ucx_peer>& peer) override;
+  void handshake_over(const std::shared_ptr<ucx_peer>& peer) override;
   void reconnected(const std::shared_ptr<ucx_peer>& peer) override;
   void lost(const std::shared_ptr<ucx_peer>& peer, const std::string& why) override;
   void deliver(const ucx_peer& from, lane on, message m) override {
@@ -245,9 +246,18 @@ void ucx_fabric::cut(core::engine_id engine, std::function<void()> on_done) {
 }
 
 void ucx_fabric::hands_shaken(const std::shared_ptr<ucx_peer>& peer) {
-  if (peer->up.exchange(true)) return;
+  if (!peer->up) {
+    // Whatever the other lanes still have is of a connection that is over.
+    reconnected(peer);
+    peer->up = true;
+  }
+  handshake_over(peer);
+}
+
+void ucx_fabric::handshake_over(const std::shared_ptr<ucx_peer>& peer) {
+  if (!peer->asked.exchange(false)) return;
   for (auto which : {lane::kv, lane::collective}) {
-    at(which).post([peer](ucx_lane& self) { self.renew(peer); });
+    at(which).post([peer](ucx_lane& self) { self.admit(*peer); });
   }
 }
 
@@ -275,12 +285,11 @@ core::result<std::shared_ptr<ucx_peer>> ucx_fabric::accept(lane on, const wire::
   if (known && known->cut)
     return core::error{core::errc::refused,
                        known->name() + " is cut off here: its process was taken for dead"};
-  if (on != lane::control) {
-    if (known && known->up) return known;
+  if (on == lane::control) return peers_.remember(hello.sender);
+  if (!known)
     return core::error{core::errc::refused, std::string{"lane "} + to_string(on)
                                                 + " opens only after the control lane: connect first"};
-  }
-  return peers_.remember(hello.sender);
+  return known;
 }
 
 ucx_contexts ucx_fabric::contexts() const {

@@ -24,13 +24,14 @@ namespace dualpath::net {
 
 inline constexpr core::instant no_deadline{std::numeric_limits<core::instant::rep>::max()};
 
-/// A process this fabric knows. Everything but `up` is fixed: another process is another peer.
+/// A process this fabric knows. Everything but the flags is fixed: another process is another peer.
 struct ucx_peer {
   peer_id id;
   identity who;
   std::array<wire::bytes, lane_count> addresses;
-  std::atomic<bool> up{false};  ///< shaken hands, and not gone or closed since
-  std::atomic<bool> cut{false}; ///< taken for dead: never spoken to again
+  std::atomic<bool> asked{false}; ///< asked for a connection here, not answered yet
+  std::atomic<bool> up{false};    ///< shaken hands, and not gone or closed since
+  std::atomic<bool> cut{false};   ///< taken for dead: never spoken to again
 
   std::string name() const { return "engine " + std::to_string(who.engine.value); }
 };

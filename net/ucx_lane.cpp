@@ -27,12 +27,9 @@ core::result<std::unique_ptr<ucx_lane>> ucx_lane::open(lane which, ucx_lane_opti
   auto context = ucx_context::open(which, out->options_.transports, out->options_.settings);
   if (!context) return context.error();
   out->context_ = std::move(*context);
-  for (auto worker : {&ucx_lane::worker_, &ucx_lane::outgoing_}) {
-    auto made = ucx_worker::open(which, out->context_->handle());
-    if (!made) return made.error();
-    (*out).*worker = std::move(*made);
-    out->register_letters(((*out).*worker)->handle());
-  }
+  auto published = out->open_worker();
+  if (!published) return published.error();
+  out->worker_ = std::move(*published);
   out->wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (out->wake_fd_ < 0) {
     return core::error{core::errc::unsupported,
@@ -85,7 +82,7 @@ void ucx_lane::run() {
     busy |= read_letters();
     busy |= send_answers();
     busy |= retire_broken();
-    if (std::exchange(untidy_, false) || !corpses_.empty()) reap(now);
+    if (std::exchange(untidy_, false) || !corpses_.empty() || !spent_.empty()) reap(now);
     if (stopping_) step_stop();
     if (busy) {
       last_busy_ = now;
@@ -94,6 +91,7 @@ void ucx_lane::run() {
     }
   }
   corpses_.clear(); // their keys belong to the worker
+  spent_.clear();
   outgoing_.reset();
   worker_.reset();
 }
@@ -126,14 +124,12 @@ void ucx_lane::add_job(std::unique_ptr<ucx_job> job) {
         lane_, *job,
         core::error{core::errc::disconnected, peer->name() + " is not connected: connect to it again"});
   }
-  auto endpoint = slot_of(*peer).endpoint.get();
-  if (endpoint == nullptr) {
-    auto opened = open_endpoint(peer, nullptr);
-    if (!opened) return host_.report(lane_, *job, opened.error());
-    endpoint = *opened;
+  auto& place = slot_of(*peer);
+  if (place.handshake.empty()) {
+    if (auto asked = ask(peer); !asked) return host_.report(lane_, *job, asked.error());
   }
   set_deadline(job->deadline);
-  endpoint->add(std::move(job));
+  place.current()->add(std::move(job));
 }
 
 bool ucx_lane::pump_endpoints() {
@@ -149,12 +145,16 @@ bool ucx_lane::pump_endpoints() {
 template <class Visit>
 void ucx_lane::for_each_worker(Visit visit) {
   visit(*worker_);
-  visit(*outgoing_);
+  if (outgoing_) visit(*outgoing_);
+  for (auto& each : spent_) visit(*each.worker);
   auto visit_own = [&](auto& endpoint) {
-    if (endpoint && endpoint->own_worker() != nullptr) visit(*endpoint->own_worker());
+    if (endpoint && endpoint->owns_worker()) visit(*endpoint->kept_worker());
   };
-  for (auto& place : slots_) visit_own(place.endpoint);
-  for (auto& courier : couriers_) visit_own(courier);
+  for (auto& place : slots_) {
+    visit_own(place.asking);
+    visit_own(place.answering);
+  }
+  for (auto& each : couriers_) visit_own(each.endpoint);
   for (auto& corpse : corpses_) visit_own(corpse);
 }
 
@@ -174,53 +174,69 @@ bool ucx_lane::retire_broken() {
     auto peer = endpoint->peer();
     auto why = ucx_failure("the connection to " + peer->name() + " on lane " + to_string(lane_) + " broke",
                            endpoint->break_status());
-    bool was_current = slot_of(*peer).endpoint.get() == endpoint;
+    bool held = slot_of(*peer).holds(*endpoint);
     retire(*endpoint, why);
-    if (was_current && lane_ == lane::control) host_.lost(peer, why.text);
+    if (held) lost_end(peer, why.text);
   }
   return true;
 }
 
+/// The peer closed an end on this lane, or it broke. On the control lane the peer is gone with the last one.
+void ucx_lane::lost_end(const std::shared_ptr<ucx_peer>& peer, const std::string& why) {
+  if (lane_ != lane::control) return;
+  if (slot_of(*peer).handshake.empty()) {
+    host_.lost(peer, why);
+  } else {
+    host_.reconnected(peer);
+  }
+}
+
 void ucx_lane::check_deadlines(core::instant now) {
-  std::vector<ucx_endpoint*> late_endpoints;
-  auto visit = [&](ucx_endpoint& endpoint) {
-    bool fence = endpoint.expire(now);
-    std::vector<ucx_endpoint::waiter> late;
-    std::erase_if(endpoint.waiters, [&](auto& waiting) {
-      if (waiting.deadline > now) return false;
-      late.push_back(std::move(waiting));
-      return true;
-    });
-    auto timed_out = core::error{core::errc::timed_out,
-                                 "connecting to " + endpoint.peer()->name() + " passed its deadline"};
-    for (auto& waiting : late) waiting.on_done(timed_out);
-    auto given_up =
-        !late.empty() && endpoint.waiters.empty() && endpoint.status() == ucx_endpoint::state::connecting;
-    if (fence || given_up) late_endpoints.push_back(&endpoint);
-  };
   for (auto& place : slots_) {
-    if (place.endpoint) visit(*place.endpoint);
+    if (!place.handshake.empty()) check_slot(place, now);
   }
-  for (auto& courier : couriers_) visit(*courier);
-  for (auto endpoint : late_endpoints) {
-    auto peer = endpoint->peer();
-    bool was_ready = endpoint->status() == ucx_endpoint::state::ready && !endpoint->leaving;
-    retire(*endpoint,
-           {core::errc::disconnected, "lane " + std::string{to_string(lane_)} + " to " + peer->name()
-                                          + " was closed because a transfer timed out"});
-    if (was_ready) renew(peer);
-  }
+  for (auto& each : couriers_) (void)each.endpoint->expire(now);
   reap(now);
   next_deadline_ = no_deadline;
   for (auto& place : slots_) {
-    if (place.endpoint) set_deadline(place.endpoint->next_deadline());
+    for (auto end : {place.asking.get(), place.answering.get()}) {
+      if (end != nullptr) set_deadline(end->next_deadline());
+    }
+    for (auto& waiting : place.waiters) set_deadline(waiting.deadline);
   }
-  for (auto& courier : couriers_) set_deadline(courier->next_deadline());
+  for (auto& each : couriers_) set_deadline(std::min(each.until, each.endpoint->next_deadline()));
   for (auto& corpse : corpses_) {
     // UCX may never let go of one.
     auto next = corpse->next_deadline();
     if (next != no_deadline) set_deadline(std::max(next, now + discard_poll));
   }
+  for (auto& each : spent_) {
+    if (each.worker.use_count() == 1) set_deadline(std::max(each.settled_at, now + discard_poll));
+  }
+}
+
+void ucx_lane::check_slot(slot& place, core::instant now) {
+  auto peer = place.current()->peer();
+  bool was_open = place.handshake.open();
+  bool fence = false;
+  for (auto end : {place.asking.get(), place.answering.get()}) {
+    if (end != nullptr) fence |= end->expire(now);
+  }
+  std::vector<waiter> late;
+  std::erase_if(place.waiters, [&](auto& waiting) {
+    if (waiting.deadline > now) return false;
+    late.push_back(std::move(waiting));
+    return true;
+  });
+  for (auto& waiting : late) {
+    waiting.on_done(
+        core::error{core::errc::timed_out, "connecting to " + peer->name() + " passed its deadline"});
+  }
+  bool given_up = !late.empty() && place.waiters.empty() && !was_open;
+  if (!fence && !given_up) return;
+  close_slot(place, {core::errc::disconnected, "lane " + std::string{to_string(lane_)} + " to " + peer->name()
+                                                   + " was closed because a transfer timed out"});
+  if (was_open) renew(peer);
 }
 
 /// What the jobs of an endpoint that said bye end with.
@@ -231,11 +247,14 @@ core::error ucx_lane::parting(const ucx_endpoint& endpoint) const {
 
 void ucx_lane::reap(core::instant now) {
   std::erase_if(corpses_, [&](auto& corpse) { return corpse->reap(now); });
+  std::erase_if(spent_, [&](auto& each) {
+    if (each.worker.use_count() != 1) return false;
+    set_deadline(std::max(each.settled_at, now + discard_poll));
+    return now >= each.settled_at && each.worker->flush(now, options_.limits.fence_grace);
+  });
   for (std::size_t i = couriers_.size(); i-- > 0;) {
-    if (couriers_[i]->idle()) retire(*couriers_[i], closed_error());
-  }
-  for (auto& place : slots_) {
-    if (place.endpoint && place.endpoint->said_bye) retire(*place.endpoint, parting(*place.endpoint));
+    auto& endpoint = *couriers_[i].endpoint;
+    if (endpoint.said_bye || now >= couriers_[i].until) retire(endpoint, parting(endpoint));
   }
 }
 
@@ -244,11 +263,11 @@ void ucx_lane::begin_stop() {
     if (std::exchange(self.stopping_, true)) return;
     self.stopped_at_ = self.clock_.now();
     for (auto& place : self.slots_) {
-      if (!place.endpoint) continue;
+      if (place.handshake.empty()) continue;
       if (self.lane_ == lane::control) {
-        self.leave_peer(*place.endpoint->peer(), "closed");
+        self.leave_peer(*place.current()->peer(), "closed");
       } else {
-        self.retire(*place.endpoint, closed_error());
+        self.close_slot(place, closed_error());
       }
     }
   });
@@ -260,13 +279,14 @@ void ucx_lane::stop() {
 
 void ucx_lane::step_stop() {
   reap(clock_.now());
-  while (!couriers_.empty()) retire(*couriers_.back(), closed_error());
-  bool leaving =
-      std::any_of(slots_.begin(), slots_.end(), [](auto& place) { return place.endpoint != nullptr; });
+  for (std::size_t i = couriers_.size(); i-- > 0;) {
+    if (!couriers_[i].endpoint->leaving) retire(*couriers_[i].endpoint, closed_error());
+  }
   bool unsettled =
       std::any_of(corpses_.begin(), corpses_.end(), [](auto& corpse) { return corpse->unsettled(); });
   // UCX aborts a process that destroys a worker whose endpoints are still being closed.
-  if (leaving || unsettled || (!corpses_.empty() && clock_.now() < stopped_at_ + flush_limit)) return;
+  if (!couriers_.empty() || unsettled || (!corpses_.empty() && clock_.now() < stopped_at_ + flush_limit))
+    return;
   // UCX aborts a process that destroys a worker while a peer is connecting to it, so the last word is
   // silence.
   auto now = clock_.now();
@@ -274,8 +294,8 @@ void ucx_lane::step_stop() {
   if (now < ready_at) return set_deadline(ready_at);
   flushing_ = true;
   bool flushed = true;
-  for_each_worker([&](ucx_worker& worker) { flushed &= worker.flush(); });
-  finished_ = flushed || now >= stopped_at_ + flush_limit;
+  for_each_worker([&](ucx_worker& worker) { flushed &= worker.flush(now, options_.limits.fence_grace); });
+  finished_ = flushed;
 }
 
 void ucx_lane::sleep() {
@@ -318,52 +338,49 @@ void ucx_lane::connect(const std::shared_ptr<ucx_peer>& peer, core::instant dead
                        fabric::connected on_done) {
   if (stopping_) return on_done(closed_error());
   auto& place = slot_of(*peer);
-  if (place.endpoint && place.endpoint->leaving) {
-    retire(*place.endpoint,
-           {core::errc::disconnected, "the connection to " + peer->name() + " is made anew"});
-  }
-  auto endpoint = place.endpoint.get();
-  if (endpoint == nullptr) {
-    auto opened = open_endpoint(peer, nullptr);
-    if (!opened) return on_done(opened.error());
-    endpoint = *opened;
-  }
-  if (endpoint->status() == ucx_endpoint::state::ready) {
+  if (place.handshake.open()) {
     host_.hands_shaken(peer);
     return on_done(peer->id);
   }
-  endpoint->waiters.push_back({deadline, std::move(on_done)});
+  if (place.handshake.empty()) {
+    if (auto asked = ask(peer); !asked) return on_done(asked.error());
+  }
+  place.waiters.push_back({deadline, std::move(on_done)});
   set_deadline(deadline);
 }
 
 void ucx_lane::close_peer(const std::shared_ptr<ucx_peer>& peer, const core::error& why) {
   auto& place = slot_of(*peer);
-  if (!place.endpoint) return;
-  retire(*place.endpoint, why);
+  if (place.handshake.empty()) return;
+  close_slot(place, why);
   renew(peer);
 }
 
-/// Opens a lane anew that was closed on this side only: its hello makes the peer give up what it waits for
-/// here.
+void ucx_lane::close_slot(slot& place, const core::error& why) {
+  // What waits on the first goes over to the second, and ends with it.
+  if (place.asking) retire(*place.asking, why);
+  if (place.answering) retire(*place.answering, why);
+}
+
 void ucx_lane::renew(const std::shared_ptr<ucx_peer>& peer) {
-  auto& place = slot_of(*peer);
-  if (!stopping_ && peer->up && place.generation != 0 && !place.endpoint) (void)open_endpoint(peer, nullptr);
+  if (!stopping_ && peer->up && slot_of(*peer).handshake.empty()) (void)ask(peer);
 }
 
 void ucx_lane::leave_peer(ucx_peer& peer, const std::string& reason) {
   if (!stopping_) peer.up = false; // a handshake may have come in between
   auto& place = slot_of(peer);
-  if (!place.endpoint || place.endpoint->leaving) return;
-  auto& endpoint = *place.endpoint;
-  if (endpoint.status() != ucx_endpoint::state::ready) {
-    return retire(endpoint, {core::errc::disconnected, "the connection to " + peer.name() + " was closed"});
+  bool open = place.handshake.open();
+  if (place.asking && place.asking->status() != ucx_endpoint::state::ready)
+    retire(*place.asking, {core::errc::disconnected, "the connection to " + peer.name() + " was closed"});
+  if (!open) return;
+  for (auto end : {place.asking.get(), place.answering.get()}) {
+    if (end == nullptr) continue;
+    end->leaving = true;
+    couriers_.push_back({take_out(*end), clock_.now() + bye_time});
+    send_internal(*end, letter_kind::bye, wire::encode(wire::bye{own_instance(), end->generation(), reason}),
+                  true, no_deadline);
+    set_deadline(couriers_.back().until);
   }
-  endpoint.leaving = true;
-  send_internal(
-      endpoint, letter_kind::bye,
-      wire::encode(wire::bye{host_.own_address().sender.who.instance, endpoint.generation(), reason}), true,
-      clock_.now() + bye_time);
-  if (place.endpoint && place.endpoint->said_bye) retire(*place.endpoint, parting(*place.endpoint));
 }
 
 ucx_lane::slot& ucx_lane::slot_of(const ucx_peer& peer) {
@@ -371,73 +388,112 @@ ucx_lane::slot& ucx_lane::slot_of(const ucx_peer& peer) {
   return slots_[peer.id.value];
 }
 
-/// `answered` is the hello that the endpoint answers; without one, it says hello itself.
-core::result<ucx_endpoint*> ucx_lane::open_endpoint(const std::shared_ptr<ucx_peer>& peer,
-                                                    const wire::hello* answered) {
+core::result<ucx_endpoint*> ucx_lane::ask(const std::shared_ptr<ucx_peer>& peer) {
   auto& place = slot_of(*peer);
-  auto& address = answered ? answered->reply_to : peer->addresses[static_cast<std::size_t>(lane_)];
-  auto made = make_endpoint(peer, ++place.generation, address, answered ? worker_.get() : outgoing_.get());
-  if (!made) return made.error();
-  place.endpoint = std::move(*made);
-  auto& out = *place.endpoint;
-  out.said_hello = answered == nullptr;
-  if (answered == nullptr) {
-    auto own = out.own_worker();
-    wire::hello hello{host_.own_address(),
-                      peer->who.instance,
-                      out.generation(),
-                      (own ? own : outgoing_.get())->address(),
-                      {}};
-    hello.proof = host_.prove(hello);
-    send_internal(out, letter_kind::hello, wire::encode(hello), false, no_deadline);
-  } else {
-    out.heard();
-    out.become_ready();
+  auto greeting = place.handshake.ask();
+  auto& address = peer->addresses[static_cast<std::size_t>(lane_)];
+  auto worker = worker_towards(address);
+  auto made = worker ? make_endpoint(peer, greeting.generation, address, *worker)
+                     : core::result<std::unique_ptr<ucx_endpoint>>{worker.error()};
+  if (!made) {
+    place.handshake.closed(greeting.generation);
+    return made.error();
   }
+  place.asking = std::move(*made);
+  auto& out = *place.asking;
+  if (lane_ == lane::control) peer->asked = true;
+  wire::hello hello{host_.own_address(), peer->who.instance,   greeting.generation,
+                    greeting.heard,      (*worker)->address(), {}};
+  hello.proof = host_.prove(hello);
+  send_internal(out, letter_kind::hello, wire::encode(hello), false, no_deadline);
   return &out;
+}
+
+core::result<ucx_endpoint*> ucx_lane::answer(const std::shared_ptr<ucx_peer>& peer, const wire::hello& hello,
+                                             std::uint64_t generation) {
+  auto& place = slot_of(*peer);
+  // The worker that the hello reached holds the other end already. UCX keeps it, with all that is mapped,
+  // until somebody takes and closes it.
+  auto made = make_endpoint(peer, generation, hello.reply_to, nullptr);
+  if (!made) {
+    place.handshake.closed(generation);
+    return made.error();
+  }
+  place.answering = std::move(*made);
+  place.answering->heard();
+  return place.answering.get();
+}
+
+core::result<std::shared_ptr<ucx_worker>> ucx_lane::open_worker() {
+  auto opened = ucx_worker::open(lane_, context_->handle());
+  if (!opened) return opened.error();
+  register_letters((*opened)->handle());
+  return std::shared_ptr<ucx_worker>{std::move(*opened)};
+}
+
+core::result<std::shared_ptr<ucx_worker>> ucx_lane::worker_towards(const wire::bytes& address) {
+  // A worker that has had an end of a connection with another would not be understood if it made one anew.
+  bool first = met_.emplace(reinterpret_cast<const char*>(address.data()), address.size()).second;
+  if (!first) return open_worker();
+  if (!outgoing_) {
+    auto opened = open_worker();
+    if (!opened) return opened.error();
+    outgoing_ = std::move(*opened);
+  }
+  return outgoing_;
 }
 
 core::result<std::unique_ptr<ucx_endpoint>> ucx_lane::make_endpoint(const std::shared_ptr<ucx_peer>& peer,
                                                                     std::uint64_t generation,
                                                                     const wire::bytes& address,
-                                                                    const ucx_worker* share) {
-  // The two shared workers meet different workers: published ones and those that say hello.
-  std::string key{reinterpret_cast<const char*>(address.data()), address.size()};
-  bool first = share != nullptr && met_.insert(std::move(key)).second;
-  auto worker = share != nullptr ? share->handle() : nullptr;
-  std::unique_ptr<ucx_worker> own;
-  if (!first) {
-    auto opened = ucx_worker::open(lane_, context_->handle());
-    if (!opened) return opened.error();
-    own = std::move(*opened);
-    worker = own->handle();
-    register_letters(worker);
-  }
+                                                                    std::shared_ptr<ucx_worker> worker) {
   auto endpoint = std::make_unique<ucx_endpoint>(static_cast<ucx_endpoint_owner&>(*this), options_.limits,
                                                  lane_, peer, generation);
-  if (auto opened = endpoint->open(worker, std::move(own), address, clock_.now()); !opened)
+  auto handle = worker ? worker->handle() : worker_->handle();
+  if (auto opened = endpoint->open(handle, std::move(worker), address, clock_.now()); !opened)
     return opened.error();
   return endpoint;
 }
 
-void ucx_lane::retire(ucx_endpoint& endpoint, const core::error& why) {
-  auto take_from = [&](std::unique_ptr<ucx_endpoint>& owner) { corpses_.push_back(std::move(owner)); };
+/// From its slot or from the couriers; null if it was taken out already.
+std::unique_ptr<ucx_endpoint> ucx_lane::take_out(ucx_endpoint& endpoint) {
   auto& place = slot_of(*endpoint.peer());
-  if (place.endpoint.get() == &endpoint) {
-    take_from(place.endpoint);
-  } else {
-    auto courier =
-        std::find_if(couriers_.begin(), couriers_.end(), [&](auto& c) { return c.get() == &endpoint; });
-    if (courier == couriers_.end()) return; // retired already
-    take_from(*courier);
-    couriers_.erase(courier);
+  if (place.holds(endpoint)) {
+    place.handshake.closed(endpoint.generation());
+    return std::move(place.asking.get() == &endpoint ? place.asking : place.answering);
   }
+  auto found = std::find_if(couriers_.begin(), couriers_.end(),
+                            [&](auto& each) { return each.endpoint.get() == &endpoint; });
+  if (found == couriers_.end()) return nullptr;
+  auto out = std::move(found->endpoint);
+  couriers_.erase(found);
+  return out;
+}
+
+void ucx_lane::retire(ucx_endpoint& endpoint, const core::error& why) {
+  auto& place = slot_of(*endpoint.peer());
+  bool held = place.holds(endpoint);
+  bool asked = place.asking.get() == &endpoint;
+  auto taken = take_out(endpoint);
+  if (!taken) return;
+  corpses_.push_back(std::move(taken));
   std::erase(to_pump_, &endpoint);
   std::erase(broken_, &endpoint);
+  if (auto other = held ? place.current() : nullptr) {
+    for (auto& job : endpoint.take_waiting()) other->add(std::move(job));
+  }
+  if (outgoing_ && endpoint.kept_worker() == outgoing_)
+    spent_.push_back({std::exchange(outgoing_, nullptr), endpoint.settled_at()});
+  for (auto& each : spent_) {
+    if (each.worker == endpoint.kept_worker())
+      each.settled_at = std::max(each.settled_at, endpoint.settled_at());
+  }
   endpoint.close(why, clock_.now());
   settle_until_ = std::max(settle_until_, endpoint.settled_at());
   set_deadline(endpoint.next_deadline());
-  for (auto& waiting : std::exchange(endpoint.waiters, {})) waiting.on_done(why);
+  if (asked && lane_ == lane::control) host_.handshake_over(endpoint.peer());
+  if (!held || place.current() != nullptr) return;
+  for (auto& waiting : std::exchange(place.waiters, {})) waiting.on_done(why);
 }
 
 void ucx_lane::send_internal(ucx_endpoint& endpoint, letter_kind kind, wire::bytes data, bool flushed,

@@ -4,6 +4,7 @@
 // and the nearest deadline, so an idle lane costs nothing.
 #pragma once
 
+#include "net/handshake_state.hpp"
 #include "net/ucx_context.hpp"
 #include "net/ucx_endpoint.hpp"
 
@@ -32,8 +33,10 @@ public:
   virtual std::shared_ptr<ucx_peer> find_peer(std::uint64_t instance) const = 0;
   /// The registered region a peer names, if there still is one.
   virtual std::shared_ptr<ucx_region> find_memory(std::uint64_t base, std::uint64_t size) const = 0;
-  /// The handshake on the control lane is done.
+  /// A handshake on the control lane is done: other lanes may open.
   virtual void hands_shaken(const std::shared_ptr<ucx_peer>& peer) = 0;
+  /// No handshake on the control lane is under way any more.
+  virtual void handshake_over(const std::shared_ptr<ucx_peer>& peer) = 0;
   /// The peer gave up its connection and made another: what the other lanes have in flight with it is void.
   virtual void reconnected(const std::shared_ptr<ucx_peer>& peer) = 0;
   /// The peer is gone: its control lane failed, or it said bye.
@@ -76,6 +79,8 @@ public:
   std::uint64_t wake_ups() const { return wake_ups_; }
 
   // On the lane's thread, from actions.
+  /// Reads the hello that came before the control lane's handshake was done, if there is one.
+  void admit(const ucx_peer& peer);
   void connect(const std::shared_ptr<ucx_peer>& peer, core::instant deadline, fabric::connected on_done);
   void close_peer(const std::shared_ptr<ucx_peer>& peer, const core::error& why);
   /// Opens a lane anew that was closed on this side only: its hello makes the peer give up what it waits for
@@ -90,9 +95,25 @@ private:
     letter_kind kind;
     wire::bytes header, data;
   };
+  struct waiter {
+    core::instant deadline;
+    fabric::connected on_done;
+  };
+  /// What leads to one peer: an end each of the connection asked for here and of the one asked for there.
   struct slot {
+    handshake_state handshake;
+    std::unique_ptr<ucx_endpoint> asking, answering;
+    std::vector<waiter> waiters; ///< for a connection
+    std::optional<letter> early; ///< a hello that waits for the control lane
+
+    bool holds(const ucx_endpoint& end) const { return asking.get() == &end || answering.get() == &end; }
+    /// What jobs take: the same end as long as it is there, so that messages keep their order.
+    ucx_endpoint* current() const { return asking ? asking.get() : answering.get(); }
+  };
+  /// Out of its slot, with a last letter: a refusal or a bye.
+  struct courier {
     std::unique_ptr<ucx_endpoint> endpoint;
-    std::uint64_t generation = 0; ///< of the last endpoint
+    core::instant until;
   };
 
   ucx_lane(lane which, ucx_lane_options options, core::clock& clock, ucx_lane_host& host);
@@ -113,14 +134,26 @@ private:
   void enqueue(command c);
 
   slot& slot_of(const ucx_peer& peer);
-  core::result<ucx_endpoint*> open_endpoint(const std::shared_ptr<ucx_peer>& peer,
-                                            const wire::hello* answered);
+  /// Opens a connection; there must be none.
+  core::result<ucx_endpoint*> ask(const std::shared_ptr<ucx_peer>& peer);
+  /// Takes the peer's end of the connection that its hello came on.
+  core::result<ucx_endpoint*> answer(const std::shared_ptr<ucx_peer>& peer, const wire::hello& hello,
+                                     std::uint64_t generation);
+  core::result<std::shared_ptr<ucx_worker>> open_worker();
+  /// The worker that says hello to that address.
+  core::result<std::shared_ptr<ucx_worker>> worker_towards(const wire::bytes& address);
+  /// `worker` null: the published one.
   core::result<std::unique_ptr<ucx_endpoint>> make_endpoint(const std::shared_ptr<ucx_peer>& peer,
                                                             std::uint64_t generation,
                                                             const wire::bytes& address,
-                                                            const ucx_worker* share);
-  /// Closes the endpoint and fails its waiters.
+                                                            std::shared_ptr<ucx_worker> worker);
+  /// Closes the endpoint. What waits goes over to the slot's other end, and fails where there is none.
   void retire(ucx_endpoint& endpoint, const core::error& why);
+  std::unique_ptr<ucx_endpoint> take_out(ucx_endpoint& endpoint);
+  void close_slot(slot& place, const core::error& why);
+  /// The peer closed that end, or it broke: all of it, if that was the last one.
+  void lost_end(const std::shared_ptr<ucx_peer>& peer, const std::string& why);
+  void check_slot(slot& place, core::instant now);
   void send_internal(ucx_endpoint& endpoint, letter_kind kind, wire::bytes data, bool flushed,
                      core::instant deadline);
   void set_deadline(core::instant deadline) { next_deadline_ = std::min(next_deadline_, deadline); }
@@ -128,13 +161,13 @@ private:
   // The handshake (ucx_lane_wire.cpp).
   void register_letters(ucp_worker_h worker);
   bool read_letters();
-  void on_hello(const letter& from);
-  bool is_void(const ucx_endpoint& endpoint, std::uint64_t generation) const;
+  void on_hello(letter& from);
+  void wait_for_control(slot& place, letter& hello);
   void on_hello_reply(const letter& from);
-  bool answers_corpse(const ucx_peer& peer, const wire::hello_reply& reply);
+  void on_late_reply(const ucx_peer& peer, const wire::hello_reply& reply);
   void on_bye(const letter& from);
   void on_message(letter& from);
-  void welcome(ucx_endpoint& endpoint);
+  void welcome(slot& place, ucx_endpoint& endpoint);
   void turn_away(const wire::hello& hello, const std::string& refusal);
   static ucs_status_t on_letter(void* box, const void* header, std::size_t header_bytes, void* data,
                                 std::size_t bytes, const ucp_am_recv_param_t* param);
@@ -167,8 +200,15 @@ private:
   core::clock& clock_;
   ucx_lane_host& host_;
   std::unique_ptr<ucx_context> context_;
-  std::unique_ptr<ucx_worker> worker_; ///< the published one: peers say hello to it, and are answered from it
-  std::unique_ptr<ucx_worker> outgoing_; ///< says hello to peers
+  std::shared_ptr<ucx_worker> worker_; ///< the published one: peers say hello to it, and are answered from it
+  /// Says hello to peers, once to each, until the first of these connections closes. UCX 1.13 keeps what it
+  /// had mapped of a process that died with its queue full, and lets go only with the worker.
+  std::shared_ptr<ucx_worker> outgoing_;
+  struct spent_worker {
+    std::shared_ptr<ucx_worker> worker;
+    core::instant settled_at; ///< not to go before
+  };
+  std::vector<spent_worker> spent_; ///< were outgoing_, go with their last endpoint
   int wake_fd_ = -1;
   std::thread thread_;
 
@@ -179,11 +219,11 @@ private:
 
   // Of the lane's thread.
   std::vector<command> taken_;
-  std::vector<slot> slots_;                             ///< by peer id
-  std::vector<std::unique_ptr<ucx_endpoint>> couriers_; ///< carry one refusal each
-  std::vector<std::unique_ptr<ucx_endpoint>> corpses_;  ///< closed, not yet let go by UCX
+  std::vector<slot> slots_; ///< by peer id
+  std::vector<courier> couriers_;
+  std::vector<std::unique_ptr<ucx_endpoint>> corpses_; ///< closed, not yet let go by UCX
   std::vector<ucx_endpoint*> to_pump_, broken_;
-  std::unordered_set<std::string> met_; ///< addresses the shared worker has had an endpoint with
+  std::unordered_set<std::string> met_; ///< addresses that some outgoing_ has had an endpoint with
   struct letter_box {
     ucx_lane* lane;
     letter_kind kind;

@@ -70,12 +70,15 @@ void ucx_lane::on_copy_reply(letter_kind kind, wire::view header, wire::view byt
   auto reply = wire::decode_copy_reply(header);
   if (!reply || reply->target_instance != own_instance()) return;
   auto peer = host_.find_peer(reply->sender_instance);
-  if (!peer || !slot_of(*peer).endpoint) return;
-  auto& endpoint = *slot_of(*peer).endpoint;
-  if (kind == letter_kind::put_done) {
-    endpoint.put_done(*reply);
-  } else {
-    endpoint.get_data(*reply, bytes);
+  if (!peer) return;
+  auto& place = slot_of(*peer);
+  for (auto end : {place.asking.get(), place.answering.get()}) {
+    if (end == nullptr) continue;
+    if (kind == letter_kind::put_done) {
+      end->put_done(*reply);
+    } else {
+      end->get_data(*reply, bytes);
+    }
   }
 }
 
@@ -87,12 +90,14 @@ bool ucx_lane::send_answers() {
 
 void ucx_lane::send_answer(copy_answer& answer) {
   if (stopping_ || !answer.peer->up) return;
-  auto endpoint = slot_of(*answer.peer).endpoint.get();
-  if (endpoint == nullptr) {
+  auto& place = slot_of(*answer.peer);
+  if (place.handshake.empty()) {
     // We closed ours; opening it anew tells the peer to do the same, rather than to wait for its deadline.
-    (void)open_endpoint(answer.peer, nullptr);
+    (void)ask(answer.peer);
     return;
   }
+  // An answer has no order to keep, but its connection must be one that the peer has taken.
+  auto endpoint = place.answering ? place.answering.get() : place.asking.get();
   auto job = std::make_unique<ucx_job>();
   job->what = ucx_job::kind::send;
   job->internal = true;

@@ -5,6 +5,7 @@
 #include "net/handshake.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace dualpath::net {
@@ -89,42 +90,62 @@ bool ucx_lane::read_letters() {
   return true;
 }
 
-void ucx_lane::on_hello(const letter& from) {
+void ucx_lane::on_hello(letter& from) {
   auto hello = wire::decode_hello(from.data);
   if (!hello || stopping_) return;
   auto accepted = host_.accept(lane_, *hello);
   if (!accepted) return turn_away(*hello, accepted.error().text);
   auto& peer = *accepted;
-  auto endpoint = slot_of(*peer).endpoint.get();
-  bool superseded = endpoint != nullptr && is_void(*endpoint, hello->generation);
-  if (endpoint != nullptr && (endpoint->leaving || superseded)) {
-    retire(*endpoint, {core::errc::disconnected, peer->name() + " opened its connection anew"});
-    if (lane_ == lane::control) host_.reconnected(peer);
-    endpoint = nullptr;
+  auto& place = slot_of(*peer);
+  if (lane_ != lane::control) {
+    bool asked = peer->asked; // looked at first: it ends after `up` has begun
+    if (!peer->up && asked) return wait_for_control(place, from);
+    if (!peer->up)
+      return turn_away(*hello, std::string{"lane "} + to_string(lane_)
+                                   + " opens only after the control lane: connect first");
   }
-  if (endpoint == nullptr) {
-    auto opened = open_endpoint(peer, &*hello);
-    if (!opened) return;
-    endpoint = *opened;
+  auto response = place.handshake.on_hello({hello->generation, hello->heard});
+  if (response.late) return turn_away(*hello, "its sender has said hello since");
+  core::error anew{core::errc::disconnected, peer->name() + " opened its connection anew"};
+  // What has only waited goes over to the new end.
+  auto waiters = std::exchange(place.waiters, {});
+  std::vector<std::unique_ptr<ucx_job>> jobs;
+  auto replace = [&](ucx_endpoint& old) {
+    auto more = old.take_waiting();
+    std::move(more.begin(), more.end(), std::back_inserter(jobs));
+    retire(old, anew);
+  };
+  if (response.closes_asking) replace(*place.asking);
+  if (response.closes_answering) replace(*place.answering);
+  if (lane_ == lane::control && (response.closes_asking || response.closes_answering))
+    host_.reconnected(peer);
+  auto opened = answer(peer, *hello, response.generation);
+  place.waiters = std::move(waiters);
+  if (auto end = place.current()) {
+    for (auto& job : jobs) end->add(std::move(job));
+  } else {
+    for (auto& job : jobs) host_.report(lane_, *job, opened.error());
+    for (auto& waiting : std::exchange(place.waiters, {})) waiting.on_done(opened.error());
   }
-  endpoint->peer_generation = std::max(endpoint->peer_generation, hello->generation);
-  // Of hellos that cross, one may be older than the endpoint the peer has now; the answer to ours tells.
+  if (!opened) return;
   // First: once it has the answer, the peer may use the other lanes at once.
-  if (endpoint->status() == ucx_endpoint::state::ready) welcome(*endpoint);
+  welcome(place, **opened);
   wire::hello_reply reply;
   reply.sender = host_.own_address().sender;
   reply.named_instance = hello->target_instance;
   reply.hello_generation = hello->generation;
-  reply.generation = endpoint->generation();
-  send_internal(*endpoint, letter_kind::hello_reply, wire::encode(reply), false, no_deadline);
+  reply.generation = response.generation;
+  send_internal(**opened, letter_kind::hello_reply, wire::encode(reply), false, no_deadline);
 }
 
-/// Whether a hello of that generation ends what is under way on the endpoint: the peer has given up what it
-/// had to answer. An endpoint that leads to the peer's published worker, and has nothing under way, stays
-/// good.
-bool ucx_lane::is_void(const ucx_endpoint& endpoint, std::uint64_t generation) const {
-  if (endpoint.peer_generation == 0 || endpoint.peer_generation >= generation) return false;
-  return lane_ == lane::control || !endpoint.said_hello || endpoint.has_begun();
+void ucx_lane::wait_for_control(slot& place, letter& hello) {
+  auto older = std::exchange(place.early, std::move(hello));
+  if (!older) return;
+  if (auto read = wire::decode_hello(older->data)) turn_away(*read, "its sender has said hello since");
+}
+
+void ucx_lane::admit(const ucx_peer& peer) {
+  if (auto early = std::exchange(slot_of(peer).early, std::nullopt)) on_hello(*early);
 }
 
 void ucx_lane::on_hello_reply(const letter& from) {
@@ -132,47 +153,32 @@ void ucx_lane::on_hello_reply(const letter& from) {
   if (!reply) return;
   auto peer = host_.find_peer(reply->named_instance);
   if (!peer) return;
-  if (answers_corpse(*peer, *reply)) return;
-  auto endpoint = slot_of(*peer).endpoint.get();
-  if (endpoint == nullptr) return;
-  if (endpoint->generation() != reply->hello_generation) {
-    // Hellos have crossed: the peer answered an endpoint that is gone, from one newer than the one we lead
-    // to.
-    if (endpoint->peer_generation != 0 && endpoint->peer_generation < reply->generation) {
-      retire(*endpoint, {core::errc::disconnected, peer->name() + " opened its connection anew"});
-      renew(peer);
-    }
-    return;
+  auto& place = slot_of(*peer);
+  auto asking = place.asking.get();
+  if (asking == nullptr || asking->generation() != reply->hello_generation)
+    return on_late_reply(*peer, *reply);
+  asking->heard();
+  if (reply->refusal.empty()) {
+    place.handshake.on_reply(reply->hello_generation, reply->generation);
+    return welcome(place, *asking);
   }
-  endpoint->heard();
-  core::result<void> fits;
-  if (!reply->refusal.empty()) {
-    fits = check_peer(host_.own_address().sender.who, reply->sender);
-    // Refused for a reason that is over: the peer has said hello itself meanwhile.
-    if (fits && endpoint->peer_generation == 0)
-      fits = core::error{core::errc::refused, peer->name() + " refused: " + reply->refusal};
-  }
-  if (!fits) {
-    if (endpoint->status() == ucx_endpoint::state::connecting) retire(*endpoint, fits.error());
-    return;
-  }
-  endpoint->peer_generation = std::max(endpoint->peer_generation, reply->generation);
-  welcome(*endpoint);
+  if (asking->status() != ucx_endpoint::state::connecting) return;
+  auto fits = check_peer(host_.own_address().sender.who, reply->sender);
+  if (fits) fits = core::error{core::errc::refused, peer->name() + " refused: " + reply->refusal};
+  retire(*asking, fits.error());
 }
 
-/// Whether the reply is for an endpoint that was closed before it came. Its connection may go now, but the
-/// peer takes it for a good one and has to be told.
-bool ucx_lane::answers_corpse(const ucx_peer& peer, const wire::hello_reply& reply) {
+/// The reply is for an end that was closed before it came. Its connection may go now, but the peer takes it
+/// for a good one and has to be told.
+void ucx_lane::on_late_reply(const ucx_peer& peer, const wire::hello_reply& reply) {
   auto corpse = std::find_if(corpses_.begin(), corpses_.end(), [&](auto& each) {
     return each->peer().get() == &peer && each->generation() == reply.hello_generation;
   });
-  if (corpse == corpses_.end()) return false;
+  if (corpse == corpses_.end()) return;
   (*corpse)->heard();
-  if (lane_ == lane::control && reply.refusal.empty()) {
-    (*corpse)->say_late(letter_kind::bye, wire::encode(wire::bye{own_instance(), reply.hello_generation,
-                                                                 "it was given up while it was made"}));
-  }
-  return true;
+  if (!reply.refusal.empty()) return;
+  (*corpse)->say_late(letter_kind::bye, wire::encode(wire::bye{own_instance(), reply.hello_generation,
+                                                               "it was given up while it was made"}));
 }
 
 void ucx_lane::on_bye(const letter& from) {
@@ -180,11 +186,13 @@ void ucx_lane::on_bye(const letter& from) {
   if (!bye) return;
   auto peer = host_.find_peer(bye->sender_instance);
   if (!peer) return;
-  auto endpoint = slot_of(*peer).endpoint.get();
-  // A bye of a connection that has been replaced comes late.
-  if (endpoint == nullptr || endpoint->peer_generation != bye->generation) return;
-  retire(*endpoint, {core::errc::disconnected, peer->name() + " closed the connection: " + bye->reason});
-  host_.lost(peer, peer->name() + " closed the connection: " + bye->reason);
+  auto& place = slot_of(*peer);
+  auto closed = place.handshake.on_bye(bye->generation);
+  if (!closed) return; // a bye of a connection that has been replaced comes late
+  auto why = peer->name() + " closed the connection: " + bye->reason;
+  retire(*closed == handshake_state::role::asking ? *place.asking : *place.answering,
+         {core::errc::disconnected, why});
+  lost_end(peer, why);
 }
 
 void ucx_lane::on_message(letter& from) {
@@ -197,30 +205,31 @@ void ucx_lane::on_message(letter& from) {
 }
 
 /// Both ends know each other: jobs may go.
-void ucx_lane::welcome(ucx_endpoint& endpoint) {
-  if (endpoint.leaving) return;
+void ucx_lane::welcome(slot& place, ucx_endpoint& endpoint) {
   endpoint.become_ready();
   if (lane_ != lane::control) return;
   auto peer = endpoint.peer();
   host_.hands_shaken(peer);
-  for (auto& waiting : std::exchange(endpoint.waiters, {})) waiting.on_done(peer->id);
+  for (auto& waiting : std::exchange(place.waiters, {})) waiting.on_done(peer->id);
 }
 
 void ucx_lane::turn_away(const wire::hello& hello, const std::string& refusal) {
   auto stranger = std::make_shared<ucx_peer>();
   stranger->id = peer_id{0};
   stranger->who = hello.sender.sender.who;
-  auto courier = make_endpoint(stranger, 0, hello.reply_to, nullptr);
-  if (!courier) return;
-  (*courier)->expects_no_answer();
-  couriers_.push_back(std::move(*courier));
+  auto made = make_endpoint(stranger, 0, hello.reply_to, nullptr);
+  if (!made) return;
+  auto& endpoint = **made;
+  endpoint.heard();
+  // Closing at once could overtake the refusal, so it is left to the other side for a while.
+  couriers_.push_back({std::move(*made), clock_.now() + refusal_time});
+  set_deadline(couriers_.back().until);
   wire::hello_reply reply;
   reply.sender = host_.own_address().sender;
   reply.named_instance = hello.target_instance;
   reply.hello_generation = hello.generation;
   reply.refusal = refusal;
-  send_internal(*couriers_.back(), letter_kind::hello_reply, wire::encode(reply), true,
-                clock_.now() + refusal_time);
+  send_internal(endpoint, letter_kind::hello_reply, wire::encode(reply), false, no_deadline);
 }
 
 } // namespace dualpath::net

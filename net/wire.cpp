@@ -145,6 +145,7 @@ bytes encode(const hello& value) {
     write(root.initSender(), value.sender);
     root.setTargetInstance(value.target_instance);
     root.setGeneration(value.generation);
+    root.setHeard(value.heard);
     root.setReplyTo(as_data(value.reply_to));
     auto sum = core::digest128(value.reply_to);
     root.setReplyDigest(kj::arrayPtr(sum.data(), sum.size()));
@@ -262,6 +263,7 @@ core::result<hello> decode_hello(view from) {
     if (auto defect = read(root.getSender(), out.sender)) return malformed("hello", defect);
     out.target_instance = root.getTargetInstance();
     out.generation = root.getGeneration();
+    out.heard = root.getHeard();
     out.reply_to = copy_of(root.getReplyTo());
     if (!matches(root.getReplyDigest(), core::digest128(out.reply_to))) {
       return malformed("hello", "its digest does not match");

@@ -37,8 +37,9 @@ struct hello {
   address sender;
   std::uint64_t target_instance = 0;
   std::uint64_t generation = 0;
-  bytes reply_to; ///< transport address of the endpoint's worker
-  bytes proof;    ///< see prove()
+  std::uint64_t heard = 0; ///< generation of the target's last hello; see handshake_state
+  bytes reply_to;          ///< transport address of the endpoint's worker
+  bytes proof;             ///< see prove()
 };
 
 struct hello_reply {

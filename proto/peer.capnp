@@ -34,6 +34,7 @@ struct Hello {
   replyTo @3 :Data;            # transport address of the endpoint's worker
   replyDigest @4 :Data;
   proof @5 :Data;              # that the sender holds the cluster's secret: an HMAC over all else
+  heard @6 :UInt64;            # generation of the target's last hello that has come here
 }
 
 struct HelloReply {

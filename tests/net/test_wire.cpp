@@ -59,8 +59,9 @@ TEST_CASE("damaged structures are refused and never crash") {
   INFO("seed " << start);
   std::mt19937_64 random{start};
   survive(wire::encode(some_address()), wire::decode_address, random);
-  survive(wire::encode(wire::hello{some_address(), 1, 2, random_bytes(50, random), random_bytes(32, random)}),
-          wire::decode_hello, random);
+  survive(
+      wire::encode(wire::hello{some_address(), 1, 2, 3, random_bytes(50, random), random_bytes(32, random)}),
+      wire::decode_hello, random);
   survive(wire::encode(wire::hello_reply{some_address().sender, 1, 2, 3, "no"}), wire::decode_hello_reply,
           random);
   survive(wire::encode(wire::bye{1, 2, "gone"}), wire::decode_bye, random);
