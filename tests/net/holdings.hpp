@@ -2,6 +2,7 @@
 #pragma once
 
 #include <dirent.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -14,6 +15,7 @@ namespace dualpath::net::testing {
 
 struct holdings {
   std::uint64_t resident_bytes = 0;
+  std::uint64_t heap_bytes = 0; ///< in use
   std::size_t descriptors = 0;
   std::size_t shared_mappings = 0; ///< writable
 };
@@ -23,6 +25,8 @@ inline holdings count_holdings() {
   std::uint64_t all = 0, resident = 0;
   std::ifstream{"/proc/self/statm"} >> all >> resident;
   out.resident_bytes = resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  auto heap = mallinfo2();
+  out.heap_bytes = heap.uordblks + heap.hblkhd;
   std::unique_ptr<DIR, int (*)(DIR*)> folder{opendir("/proc/self/fd"), closedir};
   while (readdir(folder.get()) != nullptr) ++out.descriptors;
   std::ifstream maps{"/proc/self/maps"};
