@@ -24,6 +24,10 @@ ucx_settings base_settings(const std::string& transports) {
     // Without it UCX refuses endpoints with error handling over shared memory.
     settings.emplace_back("MM_ERROR_HANDLING", "y");
   }
+  if (may_use("ud") || may_use("rc")) {
+    // A connection that UCX 1.13 gives up while it is made would take the process along.
+    settings.emplace_back("UD_TIMEOUT", "86400s");
+  }
   if (may_use("tcp")) {
     // Puts and gets over TCP go in segments; the 8 KiB default costs three quarters of the bandwidth.
     settings.emplace_back("TX_SEG_SIZE", "256k");

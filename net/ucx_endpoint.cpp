@@ -451,6 +451,7 @@ bool ucx_endpoint::expire(core::instant now) {
 
 core::instant ucx_endpoint::next_deadline() const {
   if (state_ == state::closing) {
+    if (stuck()) return no_deadline; // UCX raises an event when that ends
     if (lingers_ || unreported_ != 0 || close_request_ != nullptr) return fence_until_;
     return owns_worker() ? settled_at() : no_deadline;
   }
@@ -461,7 +462,7 @@ core::instant ucx_endpoint::next_deadline() const {
 
 bool ucx_endpoint::reap(core::instant now) {
   if (state_ != state::closing) return false;
-  if (lingers_ && (wired_up() || now >= fence_until_)) cut(now);
+  if (lingers_ && (wired_up() || (now >= fence_until_ && !stuck()))) cut(now);
   if (lingers_) return false;
   if (close_request_ != nullptr && ucp_request_check_status(close_request_) != UCS_INPROGRESS) {
     ucp_request_free(std::exchange(close_request_, nullptr));

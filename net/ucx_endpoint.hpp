@@ -5,7 +5,9 @@
 //
 // UCX 1.13 aborts the process, this one or the peer's, when a connection ends while its wire-up is under way.
 // So close() ends the jobs at once, but leaves the connection to reap() until both sides are wired up or UCX
-// has given up on it. All calls on the lane's thread.
+// has given up on it. Once our part of the wire-up is sent there is a limit to that. Before, there is none:
+// over RDMA, where it may wait for a peer that has gone, UCX 1.13 has no way to end it (1.14 has). All calls
+// on the lane's thread.
 #pragma once
 
 #include "net/ucx_context.hpp"
@@ -100,9 +102,10 @@ public:
   bool owns_worker() const { return worker_.use_count() == 1; }
   bool idle() const { return jobs_.empty(); }
   /// After close(): some job still waits for its fence.
-  bool unsettled() const { return unreported_ != 0; }
-  /// After close(): the connection is still there, for its wire-up's sake.
-  bool lingers() const { return lingers_; }
+  bool unsettled() const { return unreported_ != 0 && !stuck(); }
+  /// After close(): UCX has not sent its part of the wire-up and must not be made to drop it. No job of a
+  /// caller has been started.
+  bool stuck() const { return lingers_ && !heard_ && wire_up_flushes_ != 0 && break_status_ == UCS_OK; }
   /// Until when the worker must stay, for the sake of a peer that is still connecting to it.
   core::instant settled_at() const { return opened_at_ + limits_.settling; }
   /// Why UCX gave up.

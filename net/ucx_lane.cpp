@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace dualpath::net {
@@ -89,6 +90,25 @@ void ucx_lane::run() {
     } else if (options_.busy_poll.count() == 0 || now - last_busy_ >= options_.busy_poll) {
       sleep();
     }
+  }
+  release_all();
+}
+
+void ucx_lane::release_all() {
+  struct leftovers {
+    std::unique_ptr<ucx_context> context;
+    std::vector<std::unique_ptr<ucx_endpoint>> endpoints; ///< with their workers
+  };
+  auto stuck =
+      std::partition(corpses_.begin(), corpses_.end(), [](auto& corpse) { return !corpse->stuck(); });
+  if (stuck != corpses_.end()) {
+    // UCX would abort the process: they stay, with what they stand on, until it ends.
+    static std::mutex mutex;
+    static auto& kept = *new std::vector<leftovers>;
+    leftovers here{std::move(context_), {std::move_iterator{stuck}, std::move_iterator{corpses_.end()}}};
+    std::lock_guard lock{mutex};
+    kept.push_back(std::move(here));
+    corpses_.erase(stuck, corpses_.end());
   }
   corpses_.clear(); // their keys belong to the worker
   spent_.clear();

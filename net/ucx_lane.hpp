@@ -128,6 +128,7 @@ private:
   void reap(core::instant now);
   core::error parting(const ucx_endpoint& endpoint) const;
   void step_stop();
+  void release_all();
   template <class Visit>
   void for_each_worker(Visit visit);
   void sleep();

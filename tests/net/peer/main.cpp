@@ -27,6 +27,7 @@ void print_hex(std::span<const std::byte> bytes) {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   core::steady_clock clock;
+  std::vector<std::byte> own; // the fabric uses it to its end
   net::ucx_fabric_options options;
   options.clock = &clock;
   options.transports = argv[1];
@@ -40,7 +41,6 @@ int main(int argc, char** argv) {
   }
   auto& fabric = **opened;
   auto size = std::strtoull(argv[3], nullptr, 0);
-  std::vector<std::byte> own;
   if (std::string{argv[2]} == "attached") own.resize(size);
   auto region = own.empty() ? fabric.allocate(size) : fabric.attach(own);
   if (!region) return 1;
