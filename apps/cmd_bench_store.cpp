@@ -77,7 +77,7 @@ public:
     auto bench = storage::store_bench::open(options);
     if (!bench) return bench.error();
     if (describe_.empty()) describe_ = (*bench)->describe();
-    checksum_cpu_s_per_gb_ = (*bench)->checksum_cpu_s_per_gb();
+    checksum_ = (*bench)->checksum();
     if (direct_io && !(*bench)->direct()) {
       std::printf("no direct I/O on this file system, so no cold rows\n");
       return {};
@@ -119,7 +119,7 @@ private:
   const std::filesystem::path folder_;
   std::vector<row> rows_;
   std::string describe_;
-  double checksum_cpu_s_per_gb_ = 0;
+  storage::checksum_cost checksum_;
 };
 
 void comparison::print() const {
@@ -139,8 +139,12 @@ void comparison::print() const {
                   *std::max_element(one.ratios.begin(), one.ratios.end()));
     std::printf("\n");
   }
-  std::printf("\nchecksum    %.3f CPU seconds a GB, part of the store's: %.1f %% of a core per GB/s\n",
-              checksum_cpu_s_per_gb_, 100 * checksum_cpu_s_per_gb_);
+  auto percent = [](double cpu_s_per_gb) { return 100 * cpu_s_per_gb; };
+  std::printf("\nchecksum    in %% of a core per GB/s, part of the CPU above: %.1f on bytes just copied "
+              "(warm reads), "
+              "%.1f on\n            bytes from memory (cold reads and all writes), of which %.1f are reading "
+              "them, whoever does it\n",
+              percent(checksum_.in_cache), percent(checksum_.from_memory), percent(checksum_.memory_alone));
 }
 
 int bench_scan(const store_arguments& arguments) {
@@ -149,7 +153,8 @@ int bench_scan(const store_arguments& arguments) {
   std::printf("written   %llu blocks of %llu bytes on disk, %.0f blocks/s\n",
               static_cast<unsigned long long>(measured->blocks),
               static_cast<unsigned long long>(measured->file_bytes), measured->written_per_s);
-  std::printf("scan      %.0f blocks/s\n", measured->scanned_per_s);
+  std::printf("scan      %.0f blocks/s, %.1f s for all; the process took %s of memory at most\n",
+              measured->scanned_per_s, measured->scan_s, core::format_bytes(measured->peak_bytes).c_str());
   std::printf("directory %.1f bytes of memory a block, %.2f us to insert one, %.2f us to find one\n",
               measured->directory_bytes_per_block, measured->insert_us, measured->find_us);
   std::printf("folders   %llu files in the fullest of %llu; %.0f in each with ten million blocks\n",

@@ -29,6 +29,13 @@ struct bench_phase {
   double cpu_s_per_gb = 0;
 };
 
+/// CPU seconds a GB of one core.
+struct checksum_cost {
+  double in_cache = 0;     ///< of bytes that were just copied: what a read through the page cache pays
+  double from_memory = 0;  ///< of bytes that come from memory: what direct reads and writes pay
+  double memory_alone = 0; ///< reading those bytes and nothing else: no checksum can cost less
+};
+
 /// Every call blocks. Errors: those of the store, and of the first operation that fails.
 class store_bench {
 public:
@@ -43,8 +50,8 @@ public:
   virtual core::result<void> remove() = 0;
   /// Blocks listed a second.
   virtual core::result<double> scan() = 0;
-  /// CPU seconds over all the buffers, which need not fit in the caches of a core.
-  virtual double checksum_cpu_s_per_gb() const = 0;
+  /// Over all the buffers, or over a part that fits in the cache of any core.
+  virtual checksum_cost checksum() const = 0;
   /// What is measured, for people.
   virtual std::string describe() const = 0;
   /// Whether the directory has direct I/O, if it was asked for.

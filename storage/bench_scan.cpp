@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/resource.h>
+
 namespace dualpath::storage {
 namespace {
 
@@ -99,7 +101,8 @@ core::result<scan_bench_result> bench_scan(const scan_bench_options& options) {
     auto start = std::chrono::steady_clock::now();
     std::uint64_t visited = 0;
     if (auto done = store.scan([&](const block_name&) { ++visited; }); !done) return done;
-    result.scanned_per_s = static_cast<double>(visited) / seconds_since(start);
+    result.scan_s = seconds_since(start);
+    result.scanned_per_s = static_cast<double>(visited) / result.scan_s;
     if (visited != options.blocks)
       return core::error{core::errc::io, "of " + std::to_string(options.blocks) + " blocks written, "
                                              + std::to_string(visited) + " were listed"};
@@ -113,6 +116,9 @@ core::result<scan_bench_result> bench_scan(const scan_bench_options& options) {
   if (!gone) return gone.error();
   measure_directory(names, result);
   count_folders(names, result);
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  result.peak_bytes = static_cast<std::uint64_t>(used.ru_maxrss) << 10;
   return result;
 }
 

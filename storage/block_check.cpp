@@ -9,7 +9,7 @@ core::error bad_block(core::errc code, const core::block_key& key, std::string_v
 
 core::result<block_header> check_block(const block_owner& owner, const core::block_key& key,
                                        std::uint64_t read_bytes, const_header_page page,
-                                       std::span<const std::byte> payload) {
+                                       std::span<const std::byte> payload, std::optional<checksum128> sum) {
   auto bad = [&](core::errc code, std::string_view why) { return bad_block(code, key, owner.place, why); };
   if (read_bytes < page.size()) return bad(core::errc::corrupt, "is cut short");
   auto header = decode_header(page);
@@ -23,7 +23,7 @@ core::result<block_header> check_block(const block_owner& owner, const core::blo
     return bad(core::errc::corrupt, "has the wrong size");
   if (payload.empty()) return header;
   if (read_bytes < page.size() + payload.size()) return bad(core::errc::corrupt, "is cut short");
-  if (checksum(payload) != header->payload_checksum)
+  if ((sum ? *sum : checksum(payload)) != header->payload_checksum)
     return bad(core::errc::corrupt, "is damaged: its payload fails its checksum");
   return header;
 }

@@ -5,9 +5,11 @@
 #include "core/layout/block_layout.hpp"
 #include "core/result.hpp"
 #include "storage/block_header.hpp"
+#include "storage/checksum.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,10 +28,11 @@ core::error bad_block(core::errc code, const core::block_key& key, std::string_v
                       std::string_view why);
 
 /// `read_bytes` of page and payload, in this order, were read of the block stored as `key`; an empty payload
-/// checks the header alone. Errors: not_found (sound, but of another model, layout or version: leave it
-/// alone), corrupt.
+/// checks the header alone. `sum` is the payload's checksum where it is known already. Errors: not_found
+/// (sound, but of another model, layout or version: leave it alone), corrupt.
 core::result<block_header> check_block(const block_owner& owner, const core::block_key& key,
                                        std::uint64_t read_bytes, const_header_page page,
-                                       std::span<const std::byte> payload);
+                                       std::span<const std::byte> payload,
+                                       std::optional<checksum128> sum = {});
 
 } // namespace dualpath::storage

@@ -3,9 +3,11 @@
 #include "storage/block_check.hpp"
 #include "storage/block_paths.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include <fcntl.h>
 #include <linux/stat.h>
@@ -16,24 +18,36 @@ namespace {
 constexpr mode_t folder_mode = 0777;
 constexpr mode_t file_mode = 0666;
 
-/// What is left of page and payload from `position` on.
+/// What is left of page and payload from `position` on, no more than `most` bytes of the payload.
 unsigned remaining(std::array<iovec, 2>& parts, std::int64_t position, header_page page,
-                   std::span<std::byte> payload) {
+                   std::span<std::byte> payload, std::size_t most) {
   auto at = static_cast<std::size_t>(position);
   if (at >= page.size()) {
     auto rest = payload.subspan(at - page.size());
-    parts[0] = {rest.data(), rest.size()};
+    parts[0] = {rest.data(), std::min(rest.size(), most)};
     return 1;
   }
   parts[0] = {page.data() + at, page.size() - at};
-  parts[1] = {payload.data(), payload.size()};
+  parts[1] = {payload.data(), std::min(payload.size(), most)};
   return payload.empty() ? 1 : 2;
+}
+
+/// The payload among the bytes from `from` to `to` of page and payload.
+std::span<const std::byte> payload_between(std::int64_t from, std::int64_t to, header_page page,
+                                           std::span<std::byte> payload) {
+  auto page_bytes = static_cast<std::int64_t>(page.size());
+  auto first = std::max(from - page_bytes, std::int64_t{0}), end = std::max(to - page_bytes, first);
+  return payload.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first));
 }
 
 bool again(int code) { return code == -EINTR || code == -EAGAIN; }
 
 // io_uring hands an allocation to a thread of the kernel: for a smaller file that takes longer than it saves.
 constexpr std::uint64_t least_allocated_bytes = 1ULL << 20;
+
+// What the kernel copies out of the page cache in one go where it is to be hashed: a fraction of the second
+// level of any core's cache, and enough to be worth an operation.
+constexpr std::size_t hot_bytes = 256 << 10;
 
 } // namespace
 
@@ -52,13 +66,14 @@ core::error block_files::failure(int code, std::string_view verb, const core::bl
 }
 
 task<std::int64_t> block_files::transfer(direction way, int file, header_page page,
-                                         std::span<std::byte> payload) {
+                                         std::span<std::byte> payload, running_checksum* sum) {
+  const auto most = sum ? hot_bytes : payload.size();
   const auto total = static_cast<std::int64_t>(page.size() + payload.size());
   constexpr auto alignment = static_cast<std::int64_t>(buffer_alignment);
   std::int64_t position = 0;
   while (position < total) {
     std::array<iovec, 2> parts;
-    auto count = remaining(parts, position, page, payload);
+    auto count = remaining(parts, position, page, payload, most);
     auto offset = static_cast<std::uint64_t>(position);
     int moved = 0;
     if (way == direction::read)
@@ -72,6 +87,7 @@ task<std::int64_t> block_files::transfer(direction way, int file, header_page pa
     // file.
     auto next = folder_.direct && reached < total ? reached / alignment * alignment : reached;
     if (next == position) co_return reached;
+    if (sum) sum->add(payload_between(position, next, page, payload));
     position = next;
   }
   co_return position;
@@ -87,11 +103,16 @@ task<core::result<block_header>> block_files::load(const core::block_key& key, s
   auto path = block_path(key);
   int file = co_await ring_.openat(folder_.fd.get(), path.data(), O_RDONLY | (folder_.direct ? O_DIRECT : 0));
   if (file < 0) co_return failure(-file, "open", key);
-  auto moved = co_await transfer(direction::read, file, page, payload);
+  // Past the page cache bytes come into memory, not into the cache of this core: one operation is best.
+  std::optional<running_checksum> sum;
+  if (!folder_.direct && !payload.empty()) sum.emplace();
+  auto moved = co_await transfer(direction::read, file, page, payload, sum ? &*sum : nullptr);
   co_await ring_.close(file);
   if (moved < 0) co_return failure(static_cast<int>(-moved), "read", key);
+  std::optional<checksum128> known;
+  if (sum) known = sum->value();
   auto header = check_block({id_.model, id_.layout, folder_.path}, key, static_cast<std::uint64_t>(moved),
-                            page, payload);
+                            page, payload, known);
   if (!header && header.error().code == core::errc::corrupt) co_await discard(path.data());
   co_return header;
 }

@@ -11,6 +11,7 @@
 #include "core/result.hpp"
 #include "storage/block_header.hpp"
 #include "storage/block_store.hpp"
+#include "storage/checksum.hpp"
 #include "storage/store_folder.hpp"
 #include "storage/task.hpp"
 #include "storage/uring.hpp"
@@ -51,8 +52,9 @@ private:
   enum class direction { read, write };
 
   /// Moves page and payload, going on after short transfers. The bytes moved, fewer only at the end of the
-  /// file, or -errno.
-  task<std::int64_t> transfer(direction way, int file, header_page page, std::span<std::byte> payload);
+  /// file, or -errno. With `sum`, payload goes in pieces, each added to it while it is in the cache.
+  task<std::int64_t> transfer(direction way, int file, header_page page, std::span<std::byte> payload,
+                              running_checksum* sum = nullptr);
   task<int> create(const char* path);
   task<int> publish(const char* temp, const core::block_key& key);
   /// A direct write that makes its file longer holds up the kernel; one into space that is allocated does
