@@ -1,5 +1,6 @@
 #include "storage/block_directory.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -83,6 +84,23 @@ void block_directory::unpin(std::span<const core::block_key> keys) {
 std::optional<core::block_key> block_directory::eviction_candidate() const {
   if (heap_.empty()) return {};
   return nodes_[heap_.front()].key;
+}
+
+std::vector<block_name> block_directory::by_age() const {
+  std::vector<const node*> stored;
+  stored.reserve(size_);
+  for (auto& each : nodes_)
+    if (each.stored) stored.push_back(&each);
+  std::sort(stored.begin(), stored.end(), [](auto* a, auto* b) { return a->last_use < b->last_use; });
+  std::vector<block_name> names;
+  names.reserve(stored.size());
+  for (auto* each : stored) {
+    auto is_first = each->parent == none;
+    names.push_back({.key = each->key,
+                     .parent = is_first ? core::block_key{} : nodes_[each->parent].key,
+                     .depth = is_first ? 0U : 1U});
+  }
+  return names;
 }
 
 std::size_t block_directory::memory_bytes() const {

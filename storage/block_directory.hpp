@@ -42,6 +42,9 @@ public:
   /// The least recently used block that is not pinned and has no stored children.
   std::optional<core::block_key> eviction_candidate() const;
 
+  /// Every stored block, the least recently used first. Of the depth it tells only whether it is 0.
+  std::vector<block_name> by_age() const;
+
   std::size_t memory_bytes() const;
 
 private:

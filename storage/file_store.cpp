@@ -1,5 +1,6 @@
 #include "storage/file_store.hpp"
 
+#include "storage/block_ledger.hpp"
 #include "storage/block_paths.hpp"
 #include "storage/bounded_store.hpp"
 #include "storage/buffer_check.hpp"
@@ -124,9 +125,14 @@ core::result<std::unique_ptr<block_store>> open_file_store(file_store_options op
   }
   auto capacity_bytes = options.capacity_bytes;
   auto block_bytes = header_bytes + padded_bytes(options.layout.full_block_bytes());
+  auto place = shared->folder.path;
   auto store = std::make_unique<file_store>(options.queue_depth, std::move(shared), std::move(workers));
-  if (capacity_bytes != 0) return bound_store(std::move(store), block_bytes, capacity_bytes);
-  return std::unique_ptr<block_store>{std::move(store)};
+  if (capacity_bytes == 0) return std::unique_ptr<block_store>{std::move(store)};
+  auto ledger = block_ledger::open(place);
+  if (ledger) return bound_store(std::move(store), block_bytes, capacity_bytes, std::move(*ledger));
+  // Without file locks nobody can agree on anything.
+  if (ledger.error().code != core::errc::unsupported) return ledger.error();
+  return bound_store(std::move(store), block_bytes, capacity_bytes);
 }
 
 } // namespace dualpath::storage

@@ -33,8 +33,8 @@ struct file_store_options {
   unsigned threads = 2;
   durability keep = durability::process;
   bool direct_io = true; ///< where the file system has it
-  /// Disk space for this model's blocks, kept by giving up the least recently used; 0: no limit. See
-  /// bounded_store.hpp.
+  /// Disk space for this model's blocks, kept by giving up the least recently used; 0: no limit. All stores
+  /// over the directory that have one count together, where it has file locks. See bounded_store.hpp.
   std::uint64_t capacity_bytes = 0;
 };
 

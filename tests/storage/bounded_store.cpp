@@ -196,6 +196,7 @@ TEST_CASE("any sequence of operations keeps to the capacity and returns only wha
     default:
       full.store->write(name, contents.at(name.key).span(), [&](core::result<void> outcome) {
         ++completed;
+        INFO((outcome ? "" : outcome.error().text));
         REQUIRE(outcome);
       });
     }
