@@ -4,12 +4,15 @@
 #include "apps/calibration.hpp"
 #include "apps/cluster_sizes.hpp"
 #include "apps/faulty_devices.hpp"
+#include "apps/progress.hpp"
 #include "apps/run_settings.hpp"
 #include "apps/run_store.hpp"
 #include "apps/workload_setup.hpp"
 #include "core/fault_plan.hpp"
+#include "core/log.hpp"
 #include "core/units.hpp"
 
+#include <bitset>
 #include <utility>
 
 namespace dualpath::apps {
@@ -24,10 +27,23 @@ core::result<void> check_model_limits(const kernels::model_info& model, const co
                          + "; shrink the trace with --scale-tokens or cut it with --max-rounds"};
 }
 
-std::shared_ptr<const std::vector<storage::block_name>> scan_store(storage::block_store* store,
-                                                                   core::result<void>& status) {
+/// Shows how far it is: keys are evenly spread, and most stores list them folder by folder, which begin
+/// alike.
+std::shared_ptr<const std::vector<storage::block_name>>
+scan_store(storage::block_store* store, bool show_progress, core::result<void>& status) {
   auto names = std::make_shared<std::vector<storage::block_name>>();
-  if (store) status = store->scan([&](const storage::block_name& name) { names->push_back(name); });
+  if (!store) return names;
+  progress bar{"stored blocks", show_progress};
+  std::bitset<256> begun;
+  core::steady_clock clock;
+  auto start = clock.now();
+  status = store->scan([&](const storage::block_name& name) {
+    names->push_back(name);
+    begun.set(name.key.bytes[0]);
+    bar.update(names->size(), names->size() * begun.size() / begun.count());
+  });
+  core::log_event(core::log_level::info, "store_listed",
+                  {{"blocks", names->size()}, {"seconds", core::to_seconds(clock.now() - start)}});
   return names;
 }
 
@@ -221,7 +237,7 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   if (session.spans_processes())
     plan->remote = remote_nodes_for(options, session, *where, **probe, inputs.prefill, stats);
   core::result<void> scanned;
-  plan->stored = scan_store(store, scanned);
+  plan->stored = scan_store(store, !options.no_progress, scanned);
   if (!scanned) return scanned.error();
   plan->replay.trace = inputs.trace;
   plan->replay.seed = options.seed;
