@@ -153,8 +153,10 @@ int bench_scan(const store_arguments& arguments) {
   std::printf("written   %llu blocks of %llu bytes on disk, %.0f blocks/s\n",
               static_cast<unsigned long long>(measured->blocks),
               static_cast<unsigned long long>(measured->file_bytes), measured->written_per_s);
-  std::printf("scan      %.0f blocks/s, %.1f s for all; the process took %s of memory at most\n",
-              measured->scanned_per_s, measured->scan_s, core::format_bytes(measured->peak_bytes).c_str());
+  std::printf(
+      "scan      %.0f blocks/s, %.1f s for all, %.1f s of CPU; the process took %s of memory at most\n",
+      measured->scanned_per_s, measured->scan_s, measured->scan_cpu_s,
+      core::format_bytes(measured->peak_bytes).c_str());
   std::printf("directory %.1f bytes of memory a block, %.2f us to insert one, %.2f us to find one\n",
               measured->directory_bytes_per_block, measured->insert_us, measured->find_us);
   std::printf("folders   %llu files in the fullest of %llu; %.0f in each with ten million blocks\n",

@@ -2,13 +2,14 @@
 
 #include "storage/bench_pump.hpp"
 #include "storage/checksum.hpp"
+#include "storage/fetch_ahead.hpp"
 #include "storage/file_store.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -37,18 +38,17 @@ double thread_cpu_seconds() {
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
-/// Every byte, and as little else as can be: several words at a time, a page fetched ahead of its turn as the
-/// checksum does it.
+/// Every byte, and as little else as can be.
 std::uint64_t read_words(std::span<const std::byte> bytes) {
-  constexpr std::size_t line = 64, ahead = 8192;
-  std::uint64_t sums[line / sizeof(std::uint64_t)] = {};
-  for (std::size_t at = 0; at + line <= bytes.size(); at += line) {
-    __builtin_prefetch(bytes.data() + std::min(at + ahead, bytes.size() - 1), 0, 2);
-    std::uint64_t words[line / sizeof(std::uint64_t)];
-    std::memcpy(words, bytes.data() + at, line);
-    for (std::size_t i = 0; i < std::size(words); ++i) sums[i] += words[i];
-  }
-  return std::accumulate(std::begin(sums), std::end(sums), std::uint64_t{0});
+  constexpr std::size_t line_bytes = 64;
+  std::array<std::uint64_t, line_bytes / sizeof(std::uint64_t)> sums{}, words;
+  for_each_page(bytes, [&](std::span<const std::byte> page) {
+    for (std::size_t at = 0; at + line_bytes <= page.size(); at += line_bytes) {
+      std::memcpy(words.data(), page.data() + at, line_bytes);
+      for (std::size_t i = 0; i < words.size(); ++i) sums[i] += words[i];
+    }
+  });
+  return std::accumulate(sums.begin(), sums.end(), std::uint64_t{0});
 }
 
 /// Of working through `bytes`, a part of them at a time, over and over.

@@ -41,6 +41,15 @@ std::vector<block_name> make_names(std::uint64_t blocks) {
   return names;
 }
 
+double cpu_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
 using operation = std::function<void(const block_name&, block_store::done)>;
 
 /// Blocks a second.
@@ -99,9 +108,11 @@ core::result<scan_bench_result> bench_scan(const scan_bench_options& options) {
     if (!written) return written.error();
     result.written_per_s = *written;
     auto start = std::chrono::steady_clock::now();
+    auto cpu_s = cpu_seconds();
     std::uint64_t visited = 0;
     if (auto done = store.scan([&](const block_name&) { ++visited; }); !done) return done;
     result.scan_s = seconds_since(start);
+    result.scan_cpu_s = cpu_seconds() - cpu_s;
     result.scanned_per_s = static_cast<double>(visited) / result.scan_s;
     if (visited != options.blocks)
       return core::error{core::errc::io, "of " + std::to_string(options.blocks) + " blocks written, "

@@ -19,6 +19,7 @@ struct scan_bench_result {
   std::uint64_t file_bytes = 0; ///< of a block on disk
   double written_per_s = 0, scanned_per_s = 0;
   double scan_s = 0;                             ///< of all blocks
+  double scan_cpu_s = 0;                         ///< likewise, all threads, the kernel's work included
   std::uint64_t peak_bytes = 0;                  ///< of memory of the whole process, at most
   double directory_bytes_per_block = 0;          ///< of memory
   double insert_us = 0, find_us = 0;             ///< of a block, in the directory

@@ -1,6 +1,6 @@
 #include "storage/checksum.hpp"
 
-#include <algorithm>
+#include "storage/fetch_ahead.hpp"
 
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
 // Chooses SSE2, AVX2 or AVX-512 at run time; the plain function is bound to the compiler's baseline.
@@ -12,16 +12,10 @@
 namespace dualpath::storage {
 namespace {
 
-// A core's own prefetcher stops at the end of a page and does not hide all of the way to memory: a page is
-// fetched two pages ahead, into the second level of the cache, which it does not crowd.
-constexpr std::size_t page_bytes = 4096, ahead_bytes = 2 * page_bytes, line_bytes = 64;
+/// Below, the state of a running checksum costs more than fetching ahead gains.
+constexpr std::size_t least_fetched_bytes = 8192;
 
 checksum128 of(const XXH128_hash_t& hash) { return {.low = hash.low64, .high = hash.high64}; }
-
-void fetch(std::span<const std::byte> data, std::size_t from, std::size_t to) {
-  for (auto at = from; at < std::min(to, data.size()); at += line_bytes)
-    __builtin_prefetch(data.data() + at, 0, 2);
-}
 
 } // namespace
 
@@ -36,13 +30,9 @@ void running_checksum::add(std::span<const std::byte> piece) {
 checksum128 running_checksum::value() const { return of(XXH3_128bits_digest(state_.get())); }
 
 checksum128 checksum(std::span<const std::byte> data) {
-  if (data.size() <= ahead_bytes) return of(XXH3_128bits(data.data(), data.size()));
+  if (data.size() <= least_fetched_bytes) return of(XXH3_128bits(data.data(), data.size()));
   running_checksum sum;
-  fetch(data, 0, ahead_bytes);
-  for (std::size_t at = 0; at < data.size(); at += page_bytes) {
-    fetch(data, at + ahead_bytes, at + ahead_bytes + page_bytes);
-    sum.add(data.subspan(at, std::min(page_bytes, data.size() - at)));
-  }
+  for_each_page(data, [&](std::span<const std::byte> page) { sum.add(page); });
   return sum.value();
 }
 
