@@ -26,6 +26,17 @@ constexpr const char* to_string(read_path path) {
   return "unknown";
 }
 
+/// Consecutive blocks of a request, counted from its first.
+struct block_range {
+  std::uint32_t first = 0, count = 0;
+
+  constexpr std::uint32_t end() const { return first + count; }
+  constexpr bool contains(const block_range& other) const {
+    return first <= other.first && other.end() <= end();
+  }
+  friend constexpr bool operator==(const block_range&, const block_range&) = default;
+};
+
 /// Which side reads which blocks of a hit: the decode side the first ones, the prefill side those after them.
 /// In this order the landing lacks one range at the start of prefill, hit blocks that the prefill engine
 /// holds and rows that it computes, and holds another; reads of a whole hit on one side are the two extremes.
@@ -34,6 +45,8 @@ struct read_split {
   std::uint32_t prefill_blocks = 0;
 
   constexpr std::uint32_t blocks() const { return decode_blocks + prefill_blocks; }
+  constexpr block_range decode_range() const { return {0, decode_blocks}; }
+  constexpr block_range prefill_range() const { return {decode_blocks, prefill_blocks}; }
   constexpr read_path path() const {
     if (blocks() == 0) return read_path::none;
     if (decode_blocks == 0) return read_path::prefill;
