@@ -43,6 +43,7 @@ void add_counts(core::run_record& record, core::node_id node, core::engine_role 
   record.blocks_unreadable += counts.blocks_unreadable;
   record.blocks_unwritten += counts.blocks_unwritten;
   record.storage_overdue += counts.storage_overdue;
+  record.adopted_tokens += counts.adopted_tokens;
   record.engine_restarts += counts.engine_restarts;
   record.store_full |= counts.store_full;
 }

@@ -6,6 +6,12 @@ namespace dualpath::actors {
 
 void decode_engine_state::watch() {
   auto now = settings->clock->now();
+  auto patience = settings->store_patience_deadlines * settings->deadline;
+  if (claimed_slots <= write_slots_begin) {
+    slots_flowed = now;
+  } else if (now > slots_flowed + patience) {
+    self->send(storage_nic, proto::slots_overdue{devices->engine});
+  }
   if (!stepping || now < stepping_since + settings->compute_deadline) return;
   self->quit(caf::make_error(caf::sec::runtime_error,
                              "a decode step did not end within "

@@ -191,7 +191,7 @@ proto::decode_actor::behavior_type
 decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
               proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
               proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool,
-              core::incarnation incarnation) {
+              core::incarnation incarnation, std::shared_ptr<core::node_counters> counters) {
   auto& state = self->state;
   state.self = self;
   name_crashes(self);
@@ -207,8 +207,10 @@ decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, dev
   state.compute_nic = std::move(compute_nic);
   state.pool = std::move(pool);
   state.incarnation = incarnation;
+  state.counters = std::move(counters);
   state.hbm_in_use = core::open_share(state.settings->usage, core::resource::hbm_blocks);
   state.slots_in_use = core::open_share(state.settings->usage, core::resource::buffer_slots);
+  state.slots_flowed = state.settings->clock->now();
   self->delayed_send(self, state.settings->deadline / 4, proto::tick{});
   return {
       [self](const proto::open_landing& ask) { self->state.open_landing(ask, self->current_sender()); },
@@ -216,14 +218,7 @@ decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, dev
         self->state.close_landing({ask.request, ask.epoch});
       },
       [self](proto::decode_work& work) { self->state.accept(std::move(work)); },
-      [self](const proto::abandon& order) {
-        // The scheduler gives the landing of a lost prefill engine away on our answer.
-        if (self->state.cuts_open > 0) {
-          self->state.abandons_waiting.push_back(order);
-        } else {
-          self->state.abandon(order);
-        }
-      },
+      [self](const proto::abandon& order) { self->state.abandon_when_cut(order); },
       [self](const proto::engine_up& peer) {
         if (peer.role == core::engine_role::prefill)
           self->state.prefill_engines[peer.engine] = caf::actor_cast<caf::actor_addr>(peer.actor);

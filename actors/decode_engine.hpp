@@ -20,12 +20,19 @@
 namespace dualpath::actors {
 
 /// Slots of our pool into which a prefill engine writes, and the first of which take the hit blocks that our
-/// side reads.
+/// side reads. Those outlive an attempt whose prefill engine died: the landing is kept for the next, with
+/// nothing of the old engine on its way to it any more.
 struct landing_area {
   std::vector<std::uint32_t> slots;
+  core::shared_keys hits;           ///< to be had in the first slots
+  std::uint32_t loaded_blocks = 0;  ///< of these, read and verified
+  std::uint32_t adopted_blocks = 0; ///< of these, read for an earlier attempt
+  std::uint32_t reading_until = 0;  ///< the end of the read under way, in blocks
+  core::epoch read_as;              ///< of the attempt for which it was asked
   bool granted = false;
   bool busy = false;    ///< our storage NIC writes into the slots, or they are being copied to HBM
   bool closed = false;  ///< given up; the slots go back once they are not busy
+  bool kept = false;    ///< of an attempt that is over, for the next one
   bool overdue = false; ///< the store does not answer
   proto::prefill_actor opener;
   std::optional<std::uint32_t> good_blocks; ///< once all hits have been read: of these verified
@@ -63,12 +70,15 @@ struct decode_engine_state {
   proto::compute_nic_actor compute_nic;
   proto::buffer_pool_actor pool;
   core::incarnation incarnation;
+  std::shared_ptr<core::node_counters> counters;
 
   std::map<landing_key, landing_area> landings;
   std::map<core::engine_id, caf::actor_addr> prefill_engines;
   std::set<caf::actor_addr> lost_engines; ///< what they sent may still arrive
   std::uint32_t cuts_open = 0;            ///< lost engines that may still write into our pool
   std::deque<proto::abandon> abandons_waiting;
+  std::uint64_t claimed_slots = 0; ///< of our pool: granted, or asked for; more than it has: somebody waits
+  core::instant slots_flowed{0};   ///< the last time that nobody waited, or somebody got slots
   core::slot_allocator hbm;
   core::usage_gauge::share hbm_in_use, slots_in_use; ///< the latter: of write_slots
   core::slot_allocator write_slots;                  ///< numbered from write_slots_begin
@@ -89,12 +99,23 @@ struct decode_engine_state {
   void open_landing(const proto::open_landing& ask, const caf::strong_actor_ptr& from);
   void landing_granted(const proto::open_landing& ask, proto::prefill_actor prefill,
                        proto::granted_slots& granted);
-  void read_hits(const proto::open_landing& ask, proto::prefill_actor prefill);
+  void load_hits(const landing_key& key);
+  void hits_read(core::request_id request, core::epoch read_as, std::uint32_t good_blocks);
+  std::optional<landing_key> reader(core::request_id request, core::epoch read_as) const;
   void tell_landing(const landing_key& key, const proto::prefill_actor& prefill);
   void close_landing(const landing_key& key);
   void release_landing(const landing_key& key);
+  void give_back(std::vector<std::uint32_t> slots);
   void read_overdue(const proto::read_overdue& notice);
+  void abandon_when_cut(const proto::abandon& order);
   void abandon(const proto::abandon& order);
+
+  // Landings that outlive their attempt.
+  std::uint32_t keep_landing(const landing_key& key);
+  bool adopt_landing(const proto::open_landing& ask, const proto::prefill_actor& prefill);
+  landing_area& move_landing(const landing_key& from, const landing_key& to);
+  std::optional<landing_key> kept_landing(core::request_id request) const;
+  void close_kept();
 
   // Prefill engines of other processes.
   void prefill_engine_down(const proto::engine_down& event);
@@ -132,6 +153,6 @@ proto::decode_actor::behavior_type
 decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
               proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
               proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool,
-              core::incarnation incarnation);
+              core::incarnation incarnation, std::shared_ptr<core::node_counters> counters);
 
 } // namespace dualpath::actors

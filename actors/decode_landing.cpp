@@ -14,13 +14,17 @@ void decode_engine_state::open_landing(const proto::open_landing& ask, const caf
   if (lost_engines.contains(caf::actor_cast<caf::actor_addr>(from))) return;
   landing_key key{ask.request, ask.epoch};
   auto prefill = caf::actor_cast<proto::prefill_actor>(from);
+  if (adopt_landing(ask, prefill)) return;
   auto [place, is_new] = landings.try_emplace(key);
   place->second.opener = prefill;
   if (!is_new) {
     tell_landing(key, prefill); // asked again
     return;
   }
+  place->second.hits = ask.hits;
   auto blocks = static_cast<std::uint32_t>(settings->layout.blocks_for(ask.context_tokens));
+  claimed_slots += blocks;
+  if (claimed_slots > write_slots_begin) close_kept();
   self->request(pool, caf::infinite, proto::grant_slots{ask.request, blocks})
       .then([this, ask, prefill](proto::granted_slots& granted) { landing_granted(ask, prefill, granted); });
 }
@@ -43,6 +47,8 @@ void decode_engine_state::landing_granted(const proto::open_landing& ask, proto:
   auto& area = landings.at(key);
   area.granted = true;
   area.slots = granted.slots;
+  slots_flowed = settings->clock->now();
+  if (!granted.status.ok) claimed_slots -= settings->layout.blocks_for(ask.context_tokens);
   if (area.closed) {
     release_landing(key);
     return;
@@ -53,7 +59,7 @@ void decode_engine_state::landing_granted(const proto::open_landing& ask, proto:
     return;
   }
   tell_landing(key, prefill);
-  if (!ask.hits.empty()) read_hits(ask, prefill);
+  if (!area.hits.empty()) load_hits(key);
 }
 
 /// All that the prefill engine waits for and that is known by now.
@@ -67,32 +73,66 @@ void decode_engine_state::tell_landing(const landing_key& key, const proto::pref
     deliver(self, *settings, prefill, proto::hits_loaded{key.first, key.second, *area.good_blocks});
 }
 
-void decode_engine_state::read_overdue(const proto::read_overdue& notice) {
-  landing_key key{notice.request, notice.epoch};
-  auto found = landings.find(key);
-  if (found == landings.end() || found->second.closed) return;
-  found->second.overdue = true;
-  if (found->second.opener) tell_landing(key, found->second.opener);
+/// The landing whose read was asked for in that attempt: perhaps an earlier one than it serves now.
+std::optional<landing_key> decode_engine_state::reader(core::request_id request, core::epoch read_as) const {
+  for (auto place = landings.lower_bound({request, core::epoch{0}});
+       place != landings.end() && place->first.first == request; ++place)
+    if (place->second.busy && place->second.read_as == read_as) return place->first;
+  return std::nullopt;
 }
 
-void decode_engine_state::read_hits(const proto::open_landing& ask, proto::prefill_actor prefill) {
-  landing_key key{ask.request, ask.epoch};
+void decode_engine_state::read_overdue(const proto::read_overdue& notice) {
+  auto key = reader(notice.request, notice.epoch);
+  if (!key) return;
+  auto& area = landings.at(*key);
+  if (area.closed) return;
+  area.overdue = true;
+  if (area.kept) {
+    close_landing(*key);
+  } else if (area.opener) {
+    tell_landing(*key, area.opener);
+  }
+}
+
+/// Reads what of the hits is not there yet, and tells once all of it is.
+void decode_engine_state::load_hits(const landing_key& key) {
   auto& area = landings.at(key);
-  area.busy = true;
-  std::vector<std::uint32_t> slots(area.slots.begin(),
-                                   area.slots.begin() + static_cast<std::ptrdiff_t>(ask.hits.size()));
-  self->request(storage_nic, caf::infinite,
-                proto::read_blocks{ask.request, ask.epoch, devices->engine, ask.hits, std::move(slots)})
-      .then([this, key, prefill](const proto::blocks_read& read) {
-        auto& area = landings.at(key);
-        area.busy = false;
-        if (area.closed) {
-          release_landing(key);
-        } else if (!area.overdue) {
-          area.good_blocks = read.good_blocks;
-          deliver(self, *settings, prefill, proto::hits_loaded{key.first, key.second, read.good_blocks});
-        }
-      });
+  auto [request, epoch] = key;
+  if (area.loaded_blocks < area.hits.size()) {
+    area.busy = true;
+    area.read_as = epoch;
+    area.reading_until = static_cast<std::uint32_t>(area.hits.size());
+    proto::read_blocks ask{request, epoch, devices->engine, {}, {}};
+    ask.keys = area.hits.from(area.loaded_blocks);
+    ask.slots.assign(area.slots.begin() + area.loaded_blocks, area.slots.begin() + area.reading_until);
+    self->request(storage_nic, caf::infinite, std::move(ask))
+        .then([this, request = request, epoch = epoch](const proto::blocks_read& read) {
+          hits_read(request, epoch, read.good_blocks);
+        });
+    return;
+  }
+  area.good_blocks = area.loaded_blocks;
+  counters->adopted_tokens +=
+      std::uint64_t{std::min(area.adopted_blocks, area.loaded_blocks)} * settings->layout.block_tokens;
+  deliver(self, *settings, area.opener, proto::hits_loaded{request, epoch, area.loaded_blocks});
+}
+
+void decode_engine_state::hits_read(core::request_id request, core::epoch read_as,
+                                    std::uint32_t good_blocks) {
+  auto key = reader(request, read_as);
+  if (!key) return;
+  auto& area = landings.at(*key);
+  area.busy = false;
+  area.loaded_blocks += good_blocks;
+  // A bad block ends the hit.
+  if (area.loaded_blocks < area.reading_until) area.hits = area.hits.first(area.loaded_blocks);
+  if (area.closed) {
+    release_landing(*key);
+  } else if (area.kept) {
+    if (area.hits.empty()) close_landing(*key);
+  } else if (!area.overdue) {
+    load_hits(*key);
+  }
 }
 
 void decode_engine_state::close_landing(const landing_key& key) {
@@ -104,29 +144,51 @@ void decode_engine_state::close_landing(const landing_key& key) {
 
 void decode_engine_state::release_landing(const landing_key& key) {
   auto node = landings.extract(key);
-  if (!node.mapped().slots.empty()) self->send(pool, proto::release_slots{std::move(node.mapped().slots)});
+  give_back(std::move(node.mapped().slots));
+}
+
+void decode_engine_state::give_back(std::vector<std::uint32_t> slots) {
+  if (slots.empty()) return;
+  claimed_slots -= slots.size();
+  self->send(pool, proto::release_slots{std::move(slots)});
+}
+
+/// The scheduler gives the landing of a lost prefill engine away on our answer.
+void decode_engine_state::abandon_when_cut(const proto::abandon& order) {
+  if (cuts_open > 0) {
+    abandons_waiting.push_back(order);
+  } else {
+    abandon(order);
+  }
 }
 
 void decode_engine_state::abandon(const proto::abandon& order) {
   // Handed over meanwhile: its epoch is one higher than the scheduler knows.
+  auto newest = core::decode_epoch(order.epoch);
   auto job = jobs.find(order.request);
-  if (job != jobs.end()) {
+  auto in_decode = job != jobs.end() && job->second.request.epoch <= newest;
+  if (in_decode) {
     job->second.finished = true;
     active.erase(order.request);
     free_if_over(order.request);
   }
-  std::erase_if(waiting_for_hbm, [&](auto& work) { return work.request.id == order.request; });
+  auto waited = std::erase_if(waiting_for_hbm, [&](auto& work) {
+    return work.request.id == order.request && work.request.epoch <= newest;
+  });
   // Ordered in prefill, or after the hand-over while its landing still waits for HBM. What still touches a
   // landing then is our own, and nobody waits for that.
-  close_landing({order.request, order.epoch});
+  landing_key key{order.request, order.epoch};
+  core::block_range kept;
+  if (order.keep_hits && !in_decode && waited == 0) kept.count = keep_landing(key);
+  if (kept.count == 0) close_landing(key);
   close_landing({order.request, core::prefill_epoch(order.epoch)});
-  deliver(self, *settings, scheduler, proto::abandoned{order.request, order.epoch});
+  deliver(self, *settings, scheduler, proto::abandoned{order.request, order.epoch, devices->engine, kept});
 }
 
 void decode_engine_state::accept(proto::decode_work work) {
   auto& request = work.request;
   auto found = landings.find({request.id, core::prefill_epoch(request.epoch)});
-  if (found == landings.end() || found->second.closed) {
+  if (found == landings.end() || found->second.closed || found->second.kept) {
     auto why = outcome::failure(core::errc::disconnected, "the landing is gone");
     deliver(self, *settings, scheduler, proto::request_failed{request.id, request.epoch, why});
     return;
@@ -214,7 +276,7 @@ void decode_engine_state::persist_prompt(decode_job& job, landing_area& area) {
             proto::write_block{devices->engine, slot, key_of(job, block), parent_key(job, block), block})
         .then([this, slot](const outcome&) {
           --slots_being_written;
-          self->send(pool, proto::release_slots{{slot}});
+          give_back({slot});
         });
   }
   std::sort(kept.begin(), kept.end());

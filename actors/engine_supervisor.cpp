@@ -28,13 +28,13 @@ void engine_supervisor_state::start_children() {
   up.pool_export = from_bytes(*exported);
   caf::actor engine;
   if (devices->role == core::engine_role::prefill) {
-    engine = caf::actor_cast<caf::actor>(
-        self->spawn(prefill_engine, settings, devices, scheduler, storage_nic, nic, pool, incarnation));
+    engine = caf::actor_cast<caf::actor>(self->spawn(prefill_engine, settings, devices, scheduler,
+                                                     storage_nic, nic, pool, incarnation, counters));
   } else {
     up.hbm_tokens =
         devices->hbm->bytes().size() / settings->layout.full_block_bytes() * settings->layout.block_tokens;
-    engine = caf::actor_cast<caf::actor>(
-        self->spawn(decode_engine, settings, devices, scheduler, storage_nic, nic, pool, incarnation));
+    engine = caf::actor_cast<caf::actor>(self->spawn(decode_engine, settings, devices, scheduler, storage_nic,
+                                                     nic, pool, incarnation, counters));
   }
   up.actor = caf::actor_cast<caf::strong_actor_ptr>(engine);
   children->adopt(self, pool, "buffer_pool");

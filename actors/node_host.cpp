@@ -46,6 +46,7 @@ proto::node_report count(const proto::run_order& order, const node_devices& node
   report.blocks_unreadable = c.blocks_unreadable;
   report.blocks_unwritten = c.blocks_unwritten;
   report.storage_overdue = c.storage_overdue;
+  report.adopted_tokens = c.adopted_tokens;
   report.engine_restarts = c.engine_restarts;
   report.store_full = c.store_full;
   if (faults) {

@@ -1,6 +1,7 @@
 // What a prefill engine knows of a request and of the forward batch on its device.
 #pragma once
 
+#include "actors/buffered_hits.hpp"
 #include "core/policy/layer_pipeline.hpp"
 #include "kernels/compute.hpp"
 #include "proto/messages.hpp"
@@ -18,7 +19,8 @@ struct prefill_job {
   std::shared_ptr<kernels::sequence> sequence; ///< the device may still read it after we are gone
   std::vector<std::uint32_t>
       landing_slots;                       ///< in the decode engine's pool, one for each block of the context
-  std::vector<std::uint32_t> buffer_slots; ///< in our pool, one for each hit block that our side reads
+  buffered_parts parts;                    ///< of the hit blocks of our side, as far as slots were granted
+  std::vector<std::uint32_t> buffer_slots; ///< of all parts, once they have been read
   /// Leading blocks of each side's part that verified, once it has been read.
   std::optional<std::uint32_t> good_decode_blocks, good_prefill_blocks;
   std::uint32_t landed_hit_tokens = 0; ///< of the hit, the first ones: read into the landing, not our pool
@@ -29,6 +31,7 @@ struct prefill_job {
   core::instant asked{0};         ///< last, for what it waits for
   bool in_batch = false;
   bool abandoned = false; ///< given up, but something is still in flight
+  bool keep_hits = false; ///< of what is abandoned, the hits are for the next attempt
 
   std::uint32_t remaining_tokens() const { return request.context_tokens() - cached_tokens; }
 };

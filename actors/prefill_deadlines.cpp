@@ -4,6 +4,8 @@
 #include "actors/prefill_engine.hpp"
 #include "core/log.hpp"
 
+#include <algorithm>
+
 namespace dualpath::actors {
 
 void prefill_engine_state::started_computing() {
@@ -23,17 +25,36 @@ void prefill_engine_state::watch() {
                      {"decode", job.request.decode}});
     ask_for_landing(job);
   }
+  auto patience = settings->store_patience_deadlines * settings->deadline;
+  if (claimed_slots <= pool_slots()) {
+    slots_flowed = now;
+  } else if (now > slots_flowed + patience) {
+    self->send(storage_nic, proto::slots_overdue{devices->engine});
+  }
   if (!batch || batch->computing == 0 || now < batch->computing_since + settings->compute_deadline) return;
   self->quit(caf::make_error(caf::sec::runtime_error,
                              "a computation in prefill did not end within "
                                  + std::to_string(core::to_seconds(settings->compute_deadline)) + " s"));
 }
 
+namespace {
+
+/// An attempt may wait for what was read for an earlier one.
+bool waits_for_read(const buffered_parts& parts, core::epoch read_as) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](auto& part) { return part.read_as == read_as && !part.good; });
+}
+
+} // namespace
+
 void prefill_engine_state::read_overdue(const proto::read_overdue& notice) {
-  auto* job = find_job(notice.request, notice.epoch);
-  if (!job) return;
+  auto waiting = kept.find(notice.request);
+  if (waiting != kept.end() && waits_for_read(waiting->second.parts, notice.epoch)) drop_kept(notice.request);
+  auto found = jobs.find(notice.request);
+  if (found == jobs.end() || found->second.abandoned || !waits_for_read(found->second.parts, notice.epoch))
+    return;
   auto why = proto::outcome::failure(core::errc::timed_out, "the store did not answer in time");
-  fail(*job, why, {.prefill = true});
+  fail(found->second, why, {.prefill = true});
 }
 
 void prefill_engine_state::hits_loaded(const proto::hits_loaded& hits) {
@@ -52,6 +73,10 @@ void prefill_engine_state::answer_stock(std::uint64_t round) {
   };
   for (auto& [id, job] : jobs) add(job.request);
   for (auto& [id, request] : next_attempts) add(request);
+  for (auto& [id, attempt] : kept) {
+    answer.requests.push_back(id);
+    answer.epochs.push_back(attempt.epoch);
+  }
   self->send(scheduler, std::move(answer));
 }
 

@@ -32,7 +32,9 @@ void prefill_engine_state::accept(proto::request request) {
   job.sequence = std::make_shared<kernels::sequence>(request.context);
   job.request = std::move(request);
   auto id = job.request.id;
-  ask_for_landing(jobs.insert_or_assign(id, std::move(job)).first->second);
+  auto& accepted = jobs.insert_or_assign(id, std::move(job)).first->second;
+  adopt_kept(accepted);
+  ask_for_landing(accepted);
 }
 
 void prefill_engine_state::ask_for_landing(prefill_job& job) {
@@ -68,44 +70,10 @@ void prefill_engine_state::landed(const proto::landing& landing) {
   }
   if (job->request.hits.prefill_blocks == 0) {
     job->good_prefill_blocks = 0;
+    become_ready_if_read(*job);
   } else {
     read_hits_here(*job);
   }
-  become_ready_if_read(*job);
-}
-
-void prefill_engine_state::read_hits_here(prefill_job& job) {
-  auto id = job.request.id;
-  auto epoch = job.request.epoch;
-  self->request(pool, caf::infinite, proto::grant_slots{id, job.request.hits.prefill_blocks})
-      .then([this, id, epoch](proto::granted_slots& granted) {
-        auto* job = find_job(id, epoch);
-        if (!job) {
-          self->send(pool, proto::release_slots{std::move(granted.slots)});
-        } else if (!granted.status.ok) {
-          fail(*job, granted.status);
-        } else {
-          read_into(*job, std::move(granted.slots));
-        }
-      });
-}
-
-/// The slots belong to the read until it has really ended, whatever becomes of the request meanwhile.
-void prefill_engine_state::read_into(prefill_job& job, std::vector<std::uint32_t> slots) {
-  auto id = job.request.id;
-  auto epoch = job.request.epoch;
-  auto hits = job.request.keys.part(job.request.hits.decode_blocks, job.request.hits.prefill_blocks);
-  self->request(storage_nic, caf::infinite,
-                proto::read_blocks{id, epoch, devices->engine, std::move(hits), slots})
-      .then([this, id, epoch, slots](const proto::blocks_read& read) mutable {
-        auto* job = find_job(id, epoch);
-        if (!job) {
-          self->send(pool, proto::release_slots{std::move(slots)});
-          return;
-        }
-        job->buffer_slots = std::move(slots);
-        part_read(*job, core::engine_role::prefill, read.good_blocks);
-      });
 }
 
 void prefill_engine_state::part_read(prefill_job& job, core::engine_role side, std::uint32_t good_blocks) {

@@ -6,6 +6,11 @@
 // the first hit blocks into the landing meanwhile. With both parts there, either of which may be all or
 // nothing, it waits, first come first served, for the forward batches that compute its missing tokens.
 //
+// Hit blocks outlive their attempt where the scheduler says so (the decode engine died) or may hope so (the
+// storage of the decode side does not answer): they are kept for the next attempt, which comes to this engine
+// again. Kept blocks are a cache: they go as soon as somebody waits for slots, so that nobody ever waits for
+// them.
+//
 // Deadlines: what the decode engine does not tell in time is asked for again, since the connection may have
 // lost question or answer. A part that the store of either side does not answer fails the request, and a
 // computation that does not end fails the engine.
@@ -37,6 +42,7 @@ struct prefill_engine_state {
   proto::compute_nic_actor compute_nic;
   proto::buffer_pool_actor pool;
   core::incarnation incarnation;
+  std::shared_ptr<core::node_counters> counters;
 
   std::map<core::engine_id, proto::decode_actor> decode_engines;
   std::map<core::request_id, prefill_job> jobs;
@@ -44,17 +50,34 @@ struct prefill_engine_state {
   std::optional<prefill_batch> batch; ///< the one on the device
   std::uint64_t next_batch = 1;
   std::map<core::request_id, proto::request> next_attempts; ///< wait for an earlier one to leave
+  std::map<core::request_id, kept_attempt> kept;            ///< hits that wait for the next attempt
+  std::uint64_t claimed_slots = 0; ///< of our pool: granted, or asked for; more than it has: somebody waits
+  core::instant slots_flowed{0};   ///< the last time that nobody waited, or somebody got slots
 
   // From assignment to ready.
   void accept(proto::request request);
   void landed(const proto::landing& landing);
   void ask_for_landing(prefill_job& job);
-  void read_hits_here(prefill_job& job);
-  void read_into(prefill_job& job, std::vector<std::uint32_t> slots);
   prefill_job* find_job(core::request_id request, core::epoch epoch);
   void hits_loaded(const proto::hits_loaded& hits);
   void part_read(prefill_job& job, core::engine_role side, std::uint32_t good_blocks);
   void become_ready_if_read(prefill_job& job);
+
+  // Hit blocks in our buffer.
+  void read_hits_here(prefill_job& job);
+  void read_into(prefill_job& job, const std::vector<core::block_range>& ranges,
+                 const std::vector<std::uint32_t>& slots);
+  void part_loaded(core::request_id request, core::epoch read_as, std::uint32_t first,
+                   std::vector<std::uint32_t> slots, std::uint32_t good_blocks);
+  void hits_here_if_read(prefill_job& job);
+  void adopt_kept(prefill_job& job);
+  core::block_range keep_hits(prefill_job& job);
+  core::block_range still_kept(const proto::abandon& order);
+  void drop_kept(core::request_id request);
+  void give_back_kept();
+  void give_back(buffered_parts& parts);
+  void give_back(std::vector<std::uint32_t> slots);
+  std::uint64_t pool_slots() const;
 
   // Forward batches.
   void start_batch();
@@ -94,6 +117,6 @@ proto::prefill_actor::behavior_type
 prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
                proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
                proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool,
-               core::incarnation incarnation);
+               core::incarnation incarnation, std::shared_ptr<core::node_counters> counters);
 
 } // namespace dualpath::actors

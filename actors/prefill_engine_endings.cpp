@@ -17,31 +17,41 @@ void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why, cor
                    {"request", id},
                    {"epoch", job.request.epoch},
                    {"why", why.text}});
+  proto::request_failed notice{id, job.request.epoch, why, unanswered};
+  auto landed = job.waits_for != prefill_job::wait::landing;
+  // Where one side does not answer, what the other has read or is reading need not be read again.
+  notice.landing_kept = unanswered.prefill && landed && job.request.hits.decode_blocks > 0;
+  if (unanswered.decode) notice.kept = keep_hits(job);
   auto decode = decode_engines.find(job.request.decode);
-  if (decode != decode_engines.end())
+  if (decode != decode_engines.end() && !notice.landing_kept)
     deliver(self, *settings, decode->second, proto::close_landing{id, job.request.epoch});
-  deliver(self, *settings, scheduler, proto::request_failed{id, job.request.epoch, why, unanswered});
+  deliver(self, *settings, scheduler, std::move(notice));
   forget(id);
 }
 
 void prefill_engine_state::abandon(const proto::abandon& order) {
   auto found = jobs.find(order.request);
   if (found == jobs.end() || found->second.request.epoch != order.epoch) {
-    deliver(self, *settings, scheduler, proto::abandoned{order.request, order.epoch});
+    deliver(self, *settings, scheduler,
+            proto::abandoned{order.request, order.epoch, devices->engine, still_kept(order)});
     return;
   }
   auto& job = found->second;
   job.abandoned = true;
+  job.keep_hits = order.keep_hits;
   std::erase(ready, order.request);
   if (!job.in_batch) forget(order.request);
 }
 
 void prefill_engine_state::forget(core::request_id request) {
   auto node = jobs.extract(request);
-  if (!node.mapped().buffer_slots.empty())
-    self->send(pool, proto::release_slots{std::move(node.mapped().buffer_slots)});
-  if (node.mapped().abandoned)
-    deliver(self, *settings, scheduler, proto::abandoned{request, node.mapped().request.epoch});
+  auto& job = node.mapped();
+  core::block_range kept_here;
+  if (job.abandoned && job.keep_hits) kept_here = keep_hits(job);
+  give_back(job.parts);
+  if (job.abandoned)
+    deliver(self, *settings, scheduler,
+            proto::abandoned{request, job.request.epoch, devices->engine, kept_here});
   auto next = next_attempts.extract(request);
   if (!next.empty()) accept(std::move(next.mapped()));
 }
@@ -50,7 +60,7 @@ proto::prefill_actor::behavior_type
 prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, devices_ptr devices,
                proto::scheduler_actor scheduler, proto::storage_nic_actor storage_nic,
                proto::compute_nic_actor compute_nic, proto::buffer_pool_actor pool,
-               core::incarnation incarnation) {
+               core::incarnation incarnation, std::shared_ptr<core::node_counters> counters) {
   auto& state = self->state;
   state.self = self;
   name_crashes(self);
@@ -61,6 +71,8 @@ prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, d
   state.compute_nic = std::move(compute_nic);
   state.pool = std::move(pool);
   state.incarnation = incarnation;
+  state.counters = std::move(counters);
+  state.slots_flowed = state.settings->clock->now();
   self->delayed_send(self, state.settings->deadline / 4, proto::tick{});
   return {
       [self](proto::prefill_work& work) { self->state.accept(std::move(work.request)); },

@@ -32,9 +32,12 @@ void request_scheduler_state::submit(proto::request request) {
 }
 
 void request_scheduler_state::enqueue(core::request_id id) {
-  requests.at(id).arrival = ++arrivals;
-  waiting.push_back(id);
-  join_decode_group(id);
+  auto& entry = requests.at(id);
+  // One that an engine keeps something of waits for the other side only, and not behind those that hold
+  // nothing.
+  entry.arrival = entry.kept ? 0 : ++arrivals;
+  if (!entry.prefill) entry.kept ? waiting.push_front(id) : waiting.push_back(id);
+  if (!entry.decode) join_decode_group(id);
 }
 
 void request_scheduler_state::join_decode_group(core::request_id id) {
@@ -142,9 +145,10 @@ void request_scheduler_state::dispatch_if_ready(core::request_id id) {
 
 /// Its node may be given no more for now, but another perhaps. It keeps its decode engine, and its turn. A
 /// request without one does not count as given: it would keep others from the prefill engines that these need
-/// before they leave the decode engines it waits for.
+/// before they leave the decode engines it waits for. What its prefill engine keeps of it is given up.
 void request_scheduler_state::wait_for_prefill_again(core::request_id id) {
   auto& entry = requests.at(id);
+  if (entry.kept && entry.kept->engine == *entry.prefill) forget_kept(entry);
   charge(*entry.prefill, entry.request, -1);
   entry.prefill.reset();
   auto later = std::find_if(waiting.begin(), waiting.end(),
@@ -166,12 +170,15 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
   inputs.share = balance.share();
   inputs.same_node = prefill.info.node == decode.info.node;
   inputs.failed = request.failed_reads;
-  request.hits = core::choose_reads(settings->policy, inputs, hit_blocks, settings->layout.block_tokens);
-  if (request.hits.blocks() > 0) ++turn;
-  balance.placed(std::uint64_t{request.hits.prefill_blocks} * settings->layout.block_tokens,
-                 std::uint64_t{request.hits.decode_blocks} * settings->layout.block_tokens);
-  place_read(entry.prefill_read, prefill.info.node, request.hits.prefill_blocks);
-  place_read(entry.decode_read, decode.info.node, request.hits.decode_blocks);
+  auto kept = entry.kept ? entry.kept->hits : core::kept_hits{};
+  auto chosen = core::adopt_hits(settings->policy, inputs, hit_blocks, settings->layout.block_tokens, kept);
+  auto& reads = chosen.reads;
+  request.hits = chosen.hits;
+  if (reads.blocks() > 0) ++turn;
+  balance.placed(std::uint64_t{reads.prefill_blocks} * settings->layout.block_tokens,
+                 std::uint64_t{reads.decode_blocks} * settings->layout.block_tokens);
+  place_read(entry.prefill_read, prefill.info.node, reads.prefill_blocks);
+  place_read(entry.decode_read, decode.info.node, reads.decode_blocks);
   request.prefill = *entry.prefill;
   request.decode = *entry.decode;
   auto lease = ledger.hand_over(id, request.epoch, core::stage::prefill, request.prefill, {request.decode});
@@ -185,7 +192,8 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
                    {"decode", request.decode},
                    {"path", to_string(request.hits.path())},
                    {"prefill_blocks", request.hits.prefill_blocks},
-                   {"decode_blocks", request.hits.decode_blocks}});
+                   {"decode_blocks", request.hits.decode_blocks},
+                   {"kept_blocks", chosen.kept_blocks()}});
   deliver(self, *settings, caf::actor_cast<proto::prefill_actor>(prefill.info.actor),
           proto::prefill_work{request});
 }
@@ -232,6 +240,7 @@ void request_scheduler_state::handed_over(const proto::handed_over& event) {
   entry.since_round = stock_round;
   charge(*entry.prefill, entry.request, -1);
   entry.prefill.reset();
+  entry.kept.reset();
   // Where the notice of its hits was lost.
   unpin(entry);
   reads_over(entry);
@@ -256,6 +265,7 @@ void request_scheduler_state::close(core::request_id id, core::epoch epoch) {
   (void)ledger.close(id, epoch);
   unpin(requests.at(id));
   flights.acknowledge(id);
+  forget_kept(requests.at(id));
   requests.erase(id);
   leases_in_use.set(ledger.size());
 }

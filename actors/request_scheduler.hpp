@@ -11,6 +11,7 @@
 #include "core/engine_table.hpp"
 #include "core/flight_budget.hpp"
 #include "core/lease.hpp"
+#include "core/policy/adoption.hpp"
 #include "core/policy/path_choice.hpp"
 #include "core/policy/read_balance.hpp"
 #include "proto/interfaces.hpp"
@@ -33,6 +34,13 @@ struct placed_read {
   std::uint64_t outstanding_tokens = 0;
 };
 
+/// Hit blocks that an engine keeps of an attempt for the next one, which is routed to it again.
+struct kept_at_engine {
+  core::engine_id engine;
+  core::epoch epoch; ///< under which it keeps them, until the next attempt takes them over
+  core::kept_hits hits;
+};
+
 struct scheduled_request {
   proto::request request;
   std::optional<core::engine_id> prefill, decode; ///< chosen so far
@@ -40,6 +48,7 @@ struct scheduled_request {
   std::uint64_t arrival = 0; ///< its place in the queue for a prefill engine
   bool dispatched = false;
   placed_read prefill_read, decode_read;
+  std::optional<kept_at_engine> kept;
   bool awaiting_client = false;  ///< interrupted: the client submits it again
   bool pinned = false;           ///< its prefix, in the directory
   std::uint64_t since_round = 0; ///< of stocktaking: what was asked later knows of its present epoch
@@ -144,11 +153,14 @@ struct request_scheduler_state {
   void place_read(placed_read& read, core::node_id node, std::uint32_t blocks);
   void read_over(placed_read& read);
   void reads_over(scheduled_request& entry);
-  void route_again(core::request_id id);
+  void route_again(core::request_id id, std::optional<kept_at_engine> kept = std::nullopt);
+  bool can_keep(core::engine_id engine) const;
+  void forget_kept(scheduled_request& entry);
+  void leave_sides(scheduled_request& entry);
   void take_back(core::request_id id);
   void reject(core::request_id id, const std::string& why);
   void interrupt(core::request_id id);
-  void send_abandon(core::engine_id engine, const proto::request& request);
+  void send_abandon(core::engine_id engine, const proto::request& request, bool keep_hits);
   void give_order(core::engine_id engine, const proto::abandon& order);
 
   // Nodes that come and go.

@@ -3,7 +3,8 @@
 // A request in prefill has two sides. When one dies, the other is told to abandon the request, and only when
 // it has answered, its transfers fenced, is the request routed again, or the dead engine's memory used by its
 // next incarnation. A dead prefill engine is fenced by its own supervisor, before it comes back; only then
-// may the landing be given away.
+// may the landing be given away. Hit blocks that the other side has, or is reading, it keeps, and the request
+// comes back to it: core/policy/adoption.
 #include "actors/request_scheduler.hpp"
 
 #include "actors/deliver.hpp"
@@ -55,7 +56,7 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
           entry.request.epoch; // until the engine is back, its transfers may still touch the landing
     } else {
       engine.fences[id] = entry.request.epoch;
-      send_abandon(*entry.prefill, entry.request);
+      send_abandon(*entry.prefill, entry.request, true);
     }
   }
   if (event.lost && engine.info.role == core::engine_role::prefill) release_orphans(event.engine);
@@ -84,9 +85,10 @@ void request_scheduler_state::interrupt(core::request_id id) {
           proto::interrupted{id});
 }
 
-void request_scheduler_state::send_abandon(core::engine_id id, const proto::request& request) {
+void request_scheduler_state::send_abandon(core::engine_id id, const proto::request& request,
+                                           bool keep_hits) {
   auto& engine = engines.at(id);
-  proto::abandon order{request.id, request.epoch};
+  proto::abandon order{request.id, request.epoch, keep_hits};
   if (!engine.alive) {
     // Dead as well: it is fenced when it comes back.
     engine.fences[request.id] = request.epoch;
@@ -106,7 +108,8 @@ void request_scheduler_state::give_order(core::engine_id id, const proto::abando
 }
 
 void request_scheduler_state::abandoned(const proto::abandoned& event) {
-  auto [id, epoch] = event;
+  auto id = event.request;
+  auto epoch = event.epoch;
   std::erase_if(orders,
                 [&](auto& order) { return order.first.first == id && order.second.order.epoch <= epoch; });
   for (auto& [engine_id, engine] : engines) {
@@ -122,8 +125,10 @@ void request_scheduler_state::abandoned(const proto::abandoned& event) {
   }
   // Handed over while the order was on its way: the decode engine that it went to is dead or has let go of it
   // as well.
+  std::optional<kept_at_engine> kept;
+  if (event.kept.count > 0) kept = {event.engine, epoch, {engines.at(event.engine).info.role, event.kept}};
   auto current = ledger.is_current(id, epoch) || ledger.is_current(id, core::decode_epoch(epoch));
-  if (current) route_again(id);
+  if (current) route_again(id, kept);
 }
 
 void request_scheduler_state::engine_up(const proto::engine_up& event) {
@@ -152,7 +157,7 @@ void request_scheduler_state::release_orphans(core::engine_id engine) {
     if (found == requests.end() || !ledger.is_current(id, epoch)) continue;
     auto& entry = found->second;
     if (engines.at(*entry.decode).alive) {
-      send_abandon(*entry.decode, entry.request);
+      send_abandon(*entry.decode, entry.request, true);
     } else {
       abandoned({id, entry.request.epoch}); // both sides are fenced: nothing touches the landing any more
     }
@@ -195,12 +200,17 @@ void request_scheduler_state::failed(const proto::request_failed& event) {
   auto& entry = requests.at(event.request);
   entry.request.failed_reads.add(event.failed_reads);
   auto for_good = event.why.code == core::errc::invalid_argument || event.why.code == core::errc::corrupt_kv;
-  if (for_good || entry.request.attempt >= max_attempts) {
+  auto give_up = for_good || entry.request.attempt >= max_attempts;
+  auto landed = event.landing_kept && engines.at(*entry.decode).alive;
+  if (landed) send_abandon(*entry.decode, entry.request, !give_up);
+  if (give_up) {
     reject(event.request, event.why.text);
   } else if (ledger.find(event.request)->stage == core::stage::decode) {
     interrupt(event.request);
-  } else {
-    route_again(event.request);
+  } else if (!landed) { // else once the decode engine has told what it keeps
+    std::optional<kept_at_engine> kept;
+    if (event.kept.count > 0) kept = {*entry.prefill, event.epoch, {core::engine_role::prefill, event.kept}};
+    route_again(event.request, kept);
   }
 }
 
@@ -209,33 +219,62 @@ void request_scheduler_state::leave_decode_group(const scheduled_request& entry)
     loads.remove_waiting(entry.decode_group, padded_tokens(entry.request));
 }
 
+bool request_scheduler_state::can_keep(core::engine_id id) const {
+  auto& engine = engines.at(id);
+  return engine.alive && !engine.draining;
+}
+
+/// The engine may let go of what it keeps of the request.
+void request_scheduler_state::forget_kept(scheduled_request& entry) {
+  if (!entry.kept) return;
+  auto [engine, epoch, hits] = *std::exchange(entry.kept, std::nullopt);
+  if (engines.at(engine).alive) give_order(engine, {entry.request.id, epoch});
+}
+
+/// From the engines that were chosen for it, but for the one that keeps some of its hits.
+void request_scheduler_state::leave_sides(scheduled_request& entry) {
+  auto leave = [&](std::optional<core::engine_id>& side) {
+    if (!side || (entry.kept && *side == entry.kept->engine)) return;
+    charge(*std::exchange(side, std::nullopt), entry.request, -1);
+  };
+  if (entry.kept) {
+    auto engine = entry.kept->engine;
+    auto on_route = entry.prefill == engine || entry.decode == engine;
+    if (!on_route || !can_keep(engine)) forget_kept(entry);
+  }
+  leave(entry.prefill);
+  leave(entry.decode);
+}
+
 void request_scheduler_state::take_back(core::request_id id) {
   auto& entry = requests.at(id);
-  if (entry.prefill) charge(*entry.prefill, entry.request, -1);
-  if (entry.decode) charge(*entry.decode, entry.request, -1);
+  leave_sides(entry);
   leave_decode_group(entry);
   std::erase(waiting, id);
   std::erase(without_group, id);
   flights.acknowledge(id);
-  entry.prefill.reset();
-  entry.decode.reset();
-  waiting.push_front(id);
-  join_decode_group(id);
+  if (!entry.prefill) waiting.push_front(id);
+  if (!entry.decode) join_decode_group(id);
 }
 
-void request_scheduler_state::route_again(core::request_id id) {
+void request_scheduler_state::route_again(core::request_id id, std::optional<kept_at_engine> kept) {
   auto& entry = requests.at(id);
   auto lease = ledger.revoke(id);
-  if (entry.prefill) charge(*entry.prefill, entry.request, -1);
-  if (entry.decode) charge(*entry.decode, entry.request, -1);
+  // What the attempt before had kept it has taken over, or not come to.
+  if (entry.kept && (!kept || entry.kept->engine != kept->engine)) forget_kept(entry);
+  entry.kept = kept;
+  leave_sides(entry);
   reads_over(entry);
   unpin(entry);
   flights.acknowledge(id);
-  auto request = std::move(entry.request);
-  entry = scheduled_request{};
-  entry.request = std::move(request);
-  entry.request.epoch = lease->epoch;
-  entry.request.attempt += 1;
+  auto again = scheduled_request{};
+  again.request = std::move(entry.request);
+  again.request.epoch = lease->epoch;
+  again.request.attempt += 1;
+  again.kept = entry.kept;
+  again.prefill = entry.prefill;
+  again.decode = entry.decode;
+  entry = std::move(again);
   enqueue(id);
 }
 

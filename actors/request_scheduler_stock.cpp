@@ -60,7 +60,7 @@ void request_scheduler_state::find_missing(core::engine_id engine, std::uint64_t
     if (entry.since_round + 1 >= round) continue;
     core::log_event(core::log_level::warn, "request_lost_in_decode",
                     {{"request", id}, {"epoch", entry.request.epoch}, {"engine", engine}});
-    send_abandon(engine, entry.request);
+    send_abandon(engine, entry.request, false);
     interrupt(id);
   }
 }
@@ -76,7 +76,7 @@ void request_scheduler_state::missing_in_prefill(core::request_id id, std::uint6
   } else if (entry.since_round + 1 < round) {
     core::log_event(core::log_level::warn, "request_lost_in_prefill",
                     {{"request", id}, {"epoch", epoch}, {"engine", *entry.prefill}});
-    send_abandon(*entry.decode, entry.request);
+    send_abandon(*entry.decode, entry.request, true);
   }
 }
 
@@ -87,6 +87,8 @@ void request_scheduler_state::drop_strays(core::engine_id engine) {
     if (known != requests.end()) {
       auto now = known->second.request.epoch;
       if (epoch == now || epoch == core::prefill_epoch(now) || epoch == core::decode_epoch(now)) continue;
+      auto& kept = known->second.kept;
+      if (kept && kept->engine == engine && kept->epoch == epoch) continue;
     }
     give_order(engine, {id, epoch});
   }

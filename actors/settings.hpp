@@ -49,6 +49,9 @@ struct cluster_settings {
   /// What is not heard of by then is taken for lost: a storage operation, counted from when it is issued; a
   /// host ↔ device copy, likewise; a message between nodes, which is then asked for again.
   core::duration deadline = std::chrono::seconds{30};
+  /// A store that has not answered for so many deadlines, while requests wait for the memory which that
+  /// holds, is given up, and its node with it.
+  std::uint32_t store_patience_deadlines = 4;
   core::duration transfer_deadline = std::chrono::seconds{30};
   core::duration compute_deadline =
       std::chrono::seconds{300}; ///< of a layer in prefill, of a step in decode; then the engine is restarted

@@ -236,6 +236,29 @@ void storage_nic_state::give_up_read(std::uint64_t job_id) {
   }
 }
 
+/// Requests wait for memory of the engine; without operations that hold it beyond their deadline, that is not
+/// the store's doing.
+void storage_nic_state::give_up_store(core::engine_id engine) {
+  std::uint32_t operations = 0;
+  auto oldest = core::instant::max();
+  for (auto& [id, op] : in_flight) {
+    if (!op.overdue || op.engine != engine) continue;
+    ++operations;
+    oldest = std::min(oldest, op.deadline - settings->deadline);
+  }
+  if (operations == 0) return;
+  auto silent_s = core::to_seconds(settings->clock->now() - oldest);
+  auto store_name = store->describe();
+  core::log_event(
+      core::log_level::error, "store_given_up",
+      {{"engine", engine}, {"store", store_name}, {"operations", operations}, {"silent_s", silent_s}});
+  self->quit(caf::make_error(caf::sec::runtime_error,
+                             "the block store does not answer: " + std::to_string(operations)
+                                 + " operations, the oldest for " + std::to_string(silent_s)
+                                 + " s, hold memory of engine " + std::to_string(engine.value)
+                                 + " that requests wait for; " + store_name));
+}
+
 void storage_nic_state::write_completed(operation& op, const outcome& status) {
   if (!op.overdue) --writes_in_flight;
   writing.erase(op.write.ask.key);
@@ -340,6 +363,7 @@ proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_poin
         return answer;
       },
       [self](const proto::operation_done& done) { self->state.completed(done); },
+      [self](const proto::slots_overdue& notice) { self->state.give_up_store(notice.engine); },
       [self](const proto::tick& timer) {
         if (timer.id == read_timer) {
           self->state.read_timer_set = false;

@@ -6,7 +6,8 @@
 //
 // An operation that is not answered by its deadline no longer counts against the depth of the queue, and the
 // engine that waits for a read is told not to. The memory stays in use until the store really answers,
-// however late: only then is the read answered too.
+// however late: only then is the read answered too. Where requests miss that memory for long, the store is
+// taken for broken: nothing can take the memory back from an operation under way but the end of its process.
 #pragma once
 
 #include "actors/devices.hpp"
@@ -97,6 +98,7 @@ struct storage_nic_state {
   void find_overdue();
   void give_up_read(std::uint64_t job_id);
   void end_reading_if_idle();
+  void give_up_store(core::engine_id engine);
   void report_progress();
   void drop_engine(core::engine_id engine);
   void answer_drains();

@@ -72,6 +72,8 @@ ordered_json to_json(const core::run_summary& run) {
             {"unreadable", run.blocks_unreadable},
             {"unwritten", run.blocks_unwritten}}},
           {"rerouted", run.rerouted},
+          {"adopted_tokens", run.adopted_tokens},
+          {"storage_overdue", run.storage_overdue},
           {"engine_restarts", run.engine_restarts},
           {"store_full", run.store_full},
           {"alpha_tokens", run.alpha_tokens},

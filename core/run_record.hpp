@@ -56,6 +56,7 @@ struct run_record {
   std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
   std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0; ///< I/O errors of the store
   std::uint64_t storage_overdue = 0;                         ///< operations not answered in time
+  std::uint64_t adopted_tokens = 0; ///< of hits read for an earlier attempt at a request, and not read again
   std::uint32_t engine_restarts = 0;
   std::uint64_t faults_happened = 0; ///< injected ones
   std::uint64_t faults_pending = 0;  ///< planned ones in processes of other nodes that did not happen

@@ -126,6 +126,8 @@ run_summary summarise(const run_record& record) {
   s.blocks_corrupt = record.blocks_corrupt;
   s.blocks_unreadable = record.blocks_unreadable;
   s.blocks_unwritten = record.blocks_unwritten;
+  s.storage_overdue = record.storage_overdue;
+  s.adopted_tokens = record.adopted_tokens;
   s.engine_restarts = record.engine_restarts;
   s.store_full = record.store_full;
   s.alpha_tokens = record.alpha_tokens;

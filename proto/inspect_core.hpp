@@ -28,6 +28,11 @@ typename Inspector::result_type inspect(Inspector& f, block_key& x) {
 }
 
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, block_range& x) {
+  return f(caf::meta::type_name("block_range"), x.first, x.count);
+}
+
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, read_split& x) {
   return f(caf::meta::type_name("read_split"), x.decode_blocks, x.prefill_blocks);
 }

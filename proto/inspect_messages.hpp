@@ -91,17 +91,18 @@ typename Inspector::result_type inspect(Inspector& f, request_finished& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, request_failed& x) {
-  return f(caf::meta::type_name("request_failed"), x.request, x.epoch, x.why, x.failed_reads);
+  return f(caf::meta::type_name("request_failed"), x.request, x.epoch, x.why, x.failed_reads, x.kept,
+           x.landing_kept);
 }
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, abandon& x) {
-  return f(caf::meta::type_name("abandon"), x.request, x.epoch);
+  return f(caf::meta::type_name("abandon"), x.request, x.epoch, x.keep_hits);
 }
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, abandoned& x) {
-  return f(caf::meta::type_name("abandoned"), x.request, x.epoch);
+  return f(caf::meta::type_name("abandoned"), x.request, x.epoch, x.engine, x.kept);
 }
 
 template <class Inspector>
@@ -266,6 +267,11 @@ typename Inspector::result_type inspect(Inspector& f, drain_engine& x) {
 }
 
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, slots_overdue& x) {
+  return f(caf::meta::type_name("slots_overdue"), x.engine);
+}
+
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, devices_idle&) {
   return f(caf::meta::type_name("devices_idle"));
 }
@@ -325,4 +331,5 @@ CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::take_stock))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::stock))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::read_overdue))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::accepted))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::slots_overdue))
 CAF_END_TYPE_ID_BLOCK(dualpath)

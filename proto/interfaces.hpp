@@ -34,10 +34,9 @@ using decode_actor = caf::typed_actor<on<open_landing>, on<close_landing>, on<de
 using buffer_pool_actor =
     caf::typed_actor<caf::replies_to<grant_slots>::with<granted_slots>, on<release_slots>>;
 
-using storage_nic_actor =
-    caf::typed_actor<caf::replies_to<read_blocks>::with<blocks_read>,
-                     caf::replies_to<write_block>::with<outcome>,
-                     caf::replies_to<drain_engine>::with<devices_idle>, on<operation_done>, on<tick>>;
+using storage_nic_actor = caf::typed_actor<
+    caf::replies_to<read_blocks>::with<blocks_read>, caf::replies_to<write_block>::with<outcome>,
+    caf::replies_to<drain_engine>::with<devices_idle>, on<operation_done>, on<slots_overdue>, on<tick>>;
 
 using compute_nic_actor =
     caf::typed_actor<caf::replies_to<kv_transfer>::with<outcome>, caf::replies_to<local_copy>::with<outcome>,

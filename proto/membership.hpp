@@ -86,6 +86,7 @@ struct node_report {
   std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
   std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0, storage_overdue = 0;
   std::uint64_t faults_happened = 0, faults_pending = 0; ///< injected there
+  std::uint64_t adopted_tokens = 0;
   std::uint32_t engine_restarts = 0;
   bool store_full = false;
 };
@@ -168,7 +169,7 @@ typename Inspector::result_type inspect(Inspector& f, node_report& x) {
   return f(caf::meta::type_name("node_report"), x.run, x.node, x.role, x.storage_read_bytes,
            x.storage_written_bytes, x.kv_put_bytes, x.kv_get_bytes, x.copied_bytes, x.blocks_written,
            x.blocks_missing, x.blocks_corrupt, x.blocks_unreadable, x.blocks_unwritten, x.storage_overdue,
-           x.faults_happened, x.faults_pending, x.engine_restarts, x.store_full);
+           x.faults_happened, x.faults_pending, x.adopted_tokens, x.engine_restarts, x.store_full);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, meet_node& x) {

@@ -161,16 +161,22 @@ struct request_failed {
   core::epoch epoch;
   proto::outcome why;
   core::failed_reads failed_reads = {}; ///< sides whose storage did not answer in time, in this attempt
+  core::block_range kept = {};          ///< hit blocks that its prefill engine keeps for the next attempt
+  bool landing_kept =
+      false; ///< its landing is still there, hit blocks and all, and is the scheduler's to end
 };
 /// Give a request up; answered by `abandoned` once nothing of it touches the memory of another engine any
 /// more.
 struct abandon {
   core::request_id request;
   core::epoch epoch;
+  bool keep_hits = false; ///< what was read of it is for the next attempt, which comes to this engine too
 };
 struct abandoned {
   core::request_id request;
   core::epoch epoch; ///< of the order
+  core::engine_id engine = {};
+  core::block_range kept = {}; ///< hit blocks that are kept: read, or being read
 };
 struct engine_up {
   core::engine_id engine;
@@ -281,6 +287,10 @@ struct write_block {
 };
 /// Answered by devices_idle once no read or write of the engine's pool is in flight; queued ones are dropped.
 struct drain_engine {
+  core::engine_id engine;
+};
+/// Requests have waited for slots of the engine's pool for many deadlines: does the store hold them?
+struct slots_overdue {
   core::engine_id engine;
 };
 struct read_progress {

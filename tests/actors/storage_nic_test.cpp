@@ -299,6 +299,36 @@ TEST_CASE("a read that the store does not answer in time is told, and answered w
   CHECK(w.engines[1].next<proto::blocks_read>());
 }
 
+TEST_CASE(
+    "a store is given up by name once requests miss memory that it holds beyond a deadline, and not before",
+    "[storage_nic]") {
+  nic_world w{2, {}, 0, 40 * short_deadline, short_deadline};
+  caf::scoped_actor watcher{w.system};
+  watcher->monitor(w.nic);
+  auto end = [&] {
+    std::optional<std::string> why;
+    watcher->receive([&](const caf::down_msg& down) { why = w.system.render(down.reason); },
+                     caf::after(std::chrono::seconds{0}) >> [] {});
+    return why;
+  };
+  auto miss = [&](std::uint32_t engine) {
+    w.engines[engine].send(w.nic, proto::slots_overdue{core::engine_id{engine}});
+    w.run();
+  };
+  w.read({0});
+  miss(0); // the read is in time
+  w.advance(2 * short_deadline);
+  REQUIRE(w.engines[0].next<proto::read_overdue>());
+  miss(1); // another engine's memory is no business of that read
+  CHECK_FALSE(end());
+  miss(0);
+  auto why = end();
+  REQUIRE(why);
+  REQUIRE_FALSE(w.node->store->describe().empty());
+  CHECK_THAT(*why, Catch::Contains("does not answer") && Catch::Contains("engine 0")
+                       && Catch::Contains(w.node->store->describe()));
+}
+
 TEST_CASE("reads are paced to the bandwidth of the storage NIC", "[storage_nic]") {
   nic_world w;
   for (std::uint32_t block = 0; block < 8; ++block) w.write(block);

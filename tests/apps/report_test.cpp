@@ -74,7 +74,8 @@ TEST_CASE("the report has the documented shape") {
   std::vector<std::string> keys;
   for (const auto& item : run.items()) keys.push_back(item.key());
   CHECK(keys
-        == std::vector<std::string>{"alpha_tokens",
+        == std::vector<std::string>{"adopted_tokens",
+                                    "alpha_tokens",
                                     "beta_tokens",
                                     "blocks",
                                     "calibration",
@@ -101,6 +102,7 @@ TEST_CASE("the report has the documented shape") {
                                     "storage_bytes_by_node",
                                     "storage_bytes_per_s",
                                     "storage_nic_max_over_avg",
+                                    "storage_overdue",
                                     "store_full",
                                     "tpot_ms",
                                     "trace",

@@ -71,6 +71,8 @@ void add_counts(std::map<std::string, check>& checks) {
     for (auto& warning : in.outcome.record.warnings)
       CHECK_THAT(warning, Catch::StartsWith("the block store failed"));
   };
+  checks["adopted_tokens"] = [](auto& in) { CHECK(in.summary().adopted_tokens == in.whole()); };
+  checks["adopted_tokens_at_least"] = [](auto& in) { CHECK(in.summary().adopted_tokens >= in.whole()); };
   checks["hit_tokens"] = [](auto& in) { CHECK(in.summary().hit_tokens == in.whole()); };
   checks["hit_tokens_at_least"] = [](auto& in) { CHECK(in.summary().hit_tokens >= in.whole()); };
   checks["first_round_hits"] = [](auto& in) { CHECK((first_round_hits(in.outcome.record) > 0) == in.yes()); };
@@ -115,7 +117,17 @@ void add_judgements(std::map<std::string, check>& checks) {
   };
 }
 
+std::uint64_t bytes_read(const core::run_summary& summary) {
+  std::uint64_t bytes = 0;
+  for (auto& node : summary.nodes) bytes += node.storage_read_bytes;
+  return bytes;
+}
+
 void add_comparisons(std::map<std::string, check>& checks) {
+  checks["reads_as_much_as"] = [](auto& in) {
+    CHECK(bytes_read(in.summary()) > 0);
+    CHECK(bytes_read(in.summary()) == bytes_read(in.run(in.values.front()).summary));
+  };
   checks["hit_rate_above"] = [](auto& in) {
     CHECK(in.summary().hit_rate > in.run(in.values.front()).summary.hit_rate);
   };

@@ -38,6 +38,7 @@ public:
     inner_->on_evicted(std::move(tell));
   }
   storage::store_counters counters() const override { return inner_->counters(); }
+  std::string describe() const override { return inner_->describe(); }
 
 private:
   static core::error broken(const std::string& verb) {
