@@ -213,10 +213,19 @@ void storage_nic_state::find_overdue() {
       --writes_in_flight;
     }
   }
-  if (waited_for) watch();
+  if (waited_for || !drains.empty()) watch();
   for (auto job : late_reads) give_up_read(job);
   start_reads();
   start_writes();
+  give_up_if_draining_hangs();
+}
+
+void storage_nic_state::give_up_if_draining_hangs() {
+  auto patience = settings->store_patience_deadlines * settings->deadline;
+  auto now = settings->clock->now();
+  auto hangs = std::find_if(drains.begin(), drains.end(),
+                            [&](auto& waiting) { return now > waiting.since + patience; });
+  if (hangs != drains.end()) give_up_store(hangs->engine);
 }
 
 void storage_nic_state::give_up_read(std::uint64_t job_id) {
@@ -236,8 +245,8 @@ void storage_nic_state::give_up_read(std::uint64_t job_id) {
   }
 }
 
-/// Requests wait for memory of the engine; without operations that hold it beyond their deadline, that is not
-/// the store's doing.
+/// Somebody waits for memory of the engine; without operations that hold it beyond their deadline, that is
+/// not the store's doing.
 void storage_nic_state::give_up_store(core::engine_id engine) {
   std::uint32_t operations = 0;
   auto oldest = core::instant::max();
@@ -256,7 +265,7 @@ void storage_nic_state::give_up_store(core::engine_id engine) {
                              "the block store does not answer: " + std::to_string(operations)
                                  + " operations, the oldest for " + std::to_string(silent_s)
                                  + " s, hold memory of engine " + std::to_string(engine.value)
-                                 + " that requests wait for; " + store_name));
+                                 + " that is waited for; " + store_name));
 }
 
 void storage_nic_state::write_completed(operation& op, const outcome& status) {
@@ -358,7 +367,8 @@ proto::storage_nic_actor::behavior_type storage_nic(storage_nic_state::self_poin
       [self](const proto::drain_engine& ask) -> caf::result<proto::devices_idle> {
         auto answer = self->make_response_promise<proto::devices_idle>();
         self->state.drop_engine(ask.engine);
-        self->state.drains.push_back({ask.engine, answer});
+        self->state.drains.push_back({ask.engine, answer, self->state.settings->clock->now()});
+        self->state.watch();
         self->state.answer_drains();
         return answer;
       },

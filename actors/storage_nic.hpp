@@ -6,8 +6,9 @@
 //
 // An operation that is not answered by its deadline no longer counts against the depth of the queue, and the
 // engine that waits for a read is told not to. The memory stays in use until the store really answers,
-// however late: only then is the read answered too. Where requests miss that memory for long, the store is
-// taken for broken: nothing can take the memory back from an operation under way but the end of its process.
+// however late: only then is the read answered too. Where requests miss that memory for long, or an
+// engine that is to be restarted over it, the store is taken for broken: nothing can take the memory back
+// from an operation under way but the end of its process.
 #pragma once
 
 #include "actors/devices.hpp"
@@ -54,6 +55,7 @@ struct storage_nic_state {
   struct drain {
     core::engine_id engine;
     caf::typed_response_promise<proto::devices_idle> answer;
+    core::instant since{0};
   };
 
   static inline const char* name = "storage_nic";
@@ -98,6 +100,7 @@ struct storage_nic_state {
   void find_overdue();
   void give_up_read(std::uint64_t job_id);
   void end_reading_if_idle();
+  void give_up_if_draining_hangs();
   void give_up_store(core::engine_id engine);
   void report_progress();
   void drop_engine(core::engine_id engine);

@@ -321,7 +321,13 @@ TEST_CASE(
   REQUIRE(w.engines[0].next<proto::read_overdue>());
   miss(1); // another engine's memory is no business of that read
   CHECK_FALSE(end());
-  miss(0);
+  SECTION("an engine tells") { miss(0); }
+  SECTION("an engine cannot be restarted over its memory") {
+    w.drain(0);
+    w.advance(3 * short_deadline);
+    CHECK_FALSE(end());
+    w.advance(3 * short_deadline);
+  }
   auto why = end();
   REQUIRE(why);
   REQUIRE_FALSE(w.node->store->describe().empty());
