@@ -23,13 +23,18 @@ private:
   std::promise<core::result<replay_result>> promise_;
 };
 
-/// Waits until nothing is held for requests any more, where somebody counts; what is still held then. Devices
-/// that were made to hang are set going again first: their memory must come back too.
+/// How long a run waits at its end until nothing is held for requests any more; 0 where nobody counts.
+core::duration settle_limit(const cluster_settings& settings) {
+  if (!settings.usage) return {};
+  return std::max<core::duration>(std::chrono::seconds{10}, 8 * settings.deadline);
+}
+
+/// What is still held in this process after that time. Devices that were made to hang are set going again
+/// first: their memory must come back too.
 core::resource_usage settle(const cluster_settings& settings) {
   if (!settings.usage) return {};
   if (settings.faults) settings.faults->held().end_all();
-  auto limit = std::max<core::duration>(std::chrono::seconds{10}, 8 * settings.deadline);
-  return settings.usage->await_idle(*settings.clock, limit);
+  return settings.usage->await_idle(*settings.clock, settle_limit(settings));
 }
 
 /// `counts`: node_counters of a node here, or the report of one elsewhere.
@@ -49,22 +54,25 @@ void add_counts(core::run_record& record, core::node_id node, core::engine_role 
 }
 
 /// Has the nodes of other processes stop, and waits for what they counted.
-void end_remote_run(control_plane& plane, const remote_nodes& remote, core::run_record& record) {
+void end_remote_run(control_plane& plane, const remote_nodes& remote, core::duration settle,
+                    core::run_record& record) {
   caf::scoped_actor self{plane.system(), true};
-  self->request(remote.membership, caf::infinite, proto::end_run{remote.wanted.order.run})
+  auto settle_ms = static_cast<std::uint64_t>(settle / std::chrono::milliseconds{1});
+  self->request(remote.membership, caf::infinite, proto::end_run{remote.wanted.order.run, settle_ms})
       .receive(
           [&](const proto::node_reports& all) {
             for (auto& report : all.reports) {
               add_counts(record, report.node, report.role, report);
               record.faults_happened += report.faults_happened;
               record.faults_pending += report.faults_pending;
+              for (std::size_t i = 0; i < report.held.size() && i < core::resource_count; ++i)
+                record.left_behind[i] += report.held[i];
             }
             record.warnings.insert(record.warnings.end(), all.warnings.begin(), all.warnings.end());
           },
           [&](const caf::error& e) {
             record.warnings.push_back("no node reported what it counted: " + plane.system().render(e));
           });
-  std::sort(record.nodes.begin(), record.nodes.end(), [](auto& a, auto& b) { return a.node < b.node; });
 }
 
 } // namespace
@@ -76,18 +84,19 @@ core::result<core::run_record> run_cluster(control_plane& plane, std::shared_ptr
       system.spawn(cluster_supervisor, plan,
                    replay_done{[outcome](core::result<replay_result> r) { outcome->set(std::move(r)); }});
   auto result = outcome->get();
-  core::resource_usage left_behind{};
-  if (result) left_behind = settle(*plan->settings);
+  core::run_record record;
+  // While all actors live: what one engine holds may come back by the word of another.
+  if (result) record.left_behind = settle(*plan->settings);
+  if (plan->remote)
+    end_remote_run(plane, *plan->remote, result ? settle_limit(*plan->settings) : core::duration{}, record);
   stop_actor(caf::actor_cast<caf::actor>(root));
   root = nullptr;
   system.await_all_actors_done();
   if (plan->settings->faults) plan->settings->faults->held().end_all();
-  core::run_record record;
   for (auto& node : plan->nodes) add_counts(record, node->node, node->role, *node->counters);
-  if (plan->remote) end_remote_run(plane, *plan->remote, record);
+  std::sort(record.nodes.begin(), record.nodes.end(), [](auto& a, auto& b) { return a.node < b.node; });
   if (!result) return result.error();
   record.jct = result->jct;
-  record.left_behind = left_behind;
   record.flights.bound_bytes = plan->settings->control_in_flight_bytes;
   if (plan->settings->flights) record.flights.peak_bytes = plan->settings->flights->all();
   if (plan->settings->faults) record.faults_happened += plan->settings->faults->happened();

@@ -234,12 +234,15 @@ void membership_state::report(const proto::node_report& counted) {
   end_if_all_reported();
 }
 
-void membership_state::end(caf::typed_response_promise<proto::node_reports> ended) {
+void membership_state::end(const proto::end_run& order,
+                           caf::typed_response_promise<proto::node_reports> ended) {
   run->ending = true;
   run->ended = ended;
   for (auto& [node, m] : members)
-    if (m.now != phase::idle) caf::anon_send(m.agent, proto::run_over{run->wanted.order.run});
-  self->delayed_send(self, plan.report_deadline, proto::tick{run->wanted.order.run});
+    if (m.now != phase::idle)
+      caf::anon_send(m.agent, proto::run_over{run->wanted.order.run, order.settle_ms});
+  auto deadline = plan.report_deadline + std::chrono::milliseconds{order.settle_ms};
+  self->delayed_send(self, deadline, proto::tick{run->wanted.order.run});
   end_if_all_reported();
 }
 
@@ -331,9 +334,9 @@ proto::membership_actor::behavior_type membership(membership_state::self_pointer
         self->state.begin(std::move(wanted), answer);
         return answer;
       },
-      [self](const proto::end_run&) -> caf::result<proto::node_reports> {
+      [self](const proto::end_run& order) -> caf::result<proto::node_reports> {
         auto answer = self->make_response_promise<proto::node_reports>();
-        self->state.end(answer);
+        self->state.end(order, answer);
         return answer;
       },
       [self](const proto::leave_cluster& order) -> caf::result<outcome> {

@@ -78,7 +78,7 @@ struct membership_state {
   void ready(const proto::node_ready& facts);
   void serve(member& m);
   void report(const proto::node_report& counted);
-  void end(caf::typed_response_promise<proto::node_reports> ended);
+  void end(const proto::end_run& order, caf::typed_response_promise<proto::node_reports> ended);
   void end_if_all_reported();
   void fail_start(const std::string& why);
   void started_if_all_serve();

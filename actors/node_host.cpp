@@ -65,7 +65,7 @@ class node_agent {
 public:
   node_agent(control_plane& plane, const node_host_options& options)
       : plane_{plane}, options_{options}, self_{plane.system(), true} {}
-  ~node_agent() { stop_serving(); }
+  ~node_agent() { end_actors(); }
 
   core::result<void> join();
   core::result<void> serve_until_dismissed();
@@ -73,7 +73,9 @@ public:
 private:
   void prepare(const proto::run_order& order);
   void serve(const proto::serve_run& orders);
-  void stop_serving();
+  void stop_serving(core::duration settle = {});
+  void end_actors();
+  void report(core::duration settle);
   /// The agent itself and CAF's own actors stay.
   void await_own_actors() { plane_.system().registry().await_running_count_equal(idle_actors_); }
   void meet(const proto::meet_node& other);
@@ -81,11 +83,12 @@ private:
 
   control_plane& plane_;
   const node_host_options& options_;
+  std::optional<node_run>
+      run_; ///< outlives the agent: a store that hangs must not keep its end from the head
   caf::scoped_actor self_;
   proto::membership_actor head_;
   core::node_id node_;
   proto::run_order order_;
-  std::optional<node_run> run_;
   caf::actor supervisor_;
   std::size_t idle_actors_ = 0;
   std::vector<caf::actor> met_; ///< referred to, so that the connections stay
@@ -149,16 +152,37 @@ void node_agent::serve(const proto::serve_run& orders) {
   self_->monitor(supervisor_);
 }
 
-void node_agent::stop_serving() {
-  if (supervisor_) {
-    self_->demonitor(supervisor_);
-    stop_actor(supervisor_);
-    supervisor_ = nullptr;
-    await_own_actors();
+void node_agent::end_actors() {
+  if (!supervisor_) return;
+  self_->demonitor(supervisor_);
+  stop_actor(supervisor_);
+  supervisor_ = nullptr;
+  await_own_actors();
+}
+
+/// What is still held is told only where it was waited for: else writes may just be under way.
+void node_agent::report(core::duration settle) {
+  auto& settings = *run_->settings;
+  if (settings.faults) settings.faults->held().end_all();
+  std::vector<std::uint64_t> held;
+  if (settings.usage && settle.count() > 0) {
+    auto left = settings.usage->await_idle(*settings.clock, settle);
+    held.assign(left.begin(), left.end());
+    core::log_event(left == core::resource_usage{} ? core::log_level::info : core::log_level::warn,
+                    "run_settled",
+                    {{"node", node_},
+                     {"run", order_.run},
+                     {"buffer_slots", left[static_cast<std::size_t>(core::resource::buffer_slots)]},
+                     {"hbm_blocks", left[static_cast<std::size_t>(core::resource::hbm_blocks)]}});
   }
-  if (!run_) return;
-  if (run_->settings->faults) run_->settings->faults->held().end_all();
-  self_->send(head_, count(order_, *run_->node, run_->settings->faults));
+  end_actors();
+  auto counted = count(order_, *run_->node, settings.faults);
+  counted.held = std::move(held);
+  self_->send(head_, std::move(counted));
+}
+
+void node_agent::stop_serving(core::duration settle) {
+  if (run_) report(settle);
   run_.reset();
 }
 
@@ -189,7 +213,8 @@ core::result<void> node_agent::serve_until_dismissed() {
     self_->receive(
         [&](const proto::run_order& order) { prepare(order); },
         [&](const proto::serve_run& orders) { serve(orders); },
-        [&](const proto::run_over&) { stop_serving(); }, [&](const proto::meet_node& other) { meet(other); },
+        [&](const proto::run_over& order) { stop_serving(std::chrono::milliseconds{order.settle_ms}); },
+        [&](const proto::meet_node& other) { meet(other); },
         [&](const proto::drain_node& order) {
           self_->request(head_, join_answer_deadline, order)
               .receive(
@@ -205,8 +230,11 @@ core::result<void> node_agent::serve_until_dismissed() {
         },
         [&](const caf::down_msg& down) { watch(down); });
   }
+  if (failure_) {
+    if (run_) report({});
+    return *failure_;
+  }
   stop_serving();
-  if (failure_) return *failure_;
   return {};
 }
 

@@ -87,6 +87,7 @@ core::result<storage::store_spec> store_of(const run_options& options) {
 struct node_context {
   core::steady_clock clock;
   core::fault_plan faults;
+  core::usage_gauge usage;
 };
 
 core::result<actors::node_run> node_factory::make(const proto::run_order& order) {
@@ -112,6 +113,7 @@ core::result<actors::node_run> node_factory::make(const proto::run_order& order)
   actors::node_run made;
   made.settings = base_settings(*options, context->clock, **probe);
   made.settings->faults = &context->faults;
+  if (!context->faults.empty()) made.settings->usage = &context->usage;
   made.keep_alive = context;
   inject_device_faults({*node}, context->faults, *made.settings);
   made.node = std::move(*node);

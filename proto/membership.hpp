@@ -75,6 +75,7 @@ struct serve_run {
 };
 struct run_over {
   std::uint64_t run = 0;
+  std::uint64_t settle_ms = 0; ///< first wait for so long at most that nothing is held for requests any more
 };
 /// The counters of a node at the end of a run.
 struct node_report {
@@ -89,6 +90,7 @@ struct node_report {
   std::uint64_t adopted_tokens = 0;
   std::uint32_t engine_restarts = 0;
   bool store_full = false;
+  std::vector<std::uint64_t> held; ///< by core::resource, after it was waited for; empty: nobody waited
 };
 /// Connect to that node directly, so that messages need not pass through the head.
 struct meet_node {
@@ -162,14 +164,14 @@ typename Inspector::result_type inspect(Inspector& f, serve_run& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, run_over& x) {
-  return f(caf::meta::type_name("run_over"), x.run);
+  return f(caf::meta::type_name("run_over"), x.run, x.settle_ms);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, node_report& x) {
   return f(caf::meta::type_name("node_report"), x.run, x.node, x.role, x.storage_read_bytes,
            x.storage_written_bytes, x.kv_put_bytes, x.kv_get_bytes, x.copied_bytes, x.blocks_written,
            x.blocks_missing, x.blocks_corrupt, x.blocks_unreadable, x.blocks_unwritten, x.storage_overdue,
-           x.faults_happened, x.faults_pending, x.adopted_tokens, x.engine_restarts, x.store_full);
+           x.faults_happened, x.faults_pending, x.adopted_tokens, x.engine_restarts, x.store_full, x.held);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, meet_node& x) {
@@ -215,6 +217,7 @@ struct begin_run {
 /// Answered once every node has reported or is lost.
 struct end_run {
   std::uint64_t run = 0;
+  std::uint64_t settle_ms = 0; ///< as in run_over
 };
 struct node_reports {
   std::vector<node_report> reports;
@@ -227,7 +230,7 @@ typename Inspector::result_type inspect(Inspector& f, begin_run& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, end_run& x) {
-  return f(caf::meta::type_name("end_run"), x.run);
+  return f(caf::meta::type_name("end_run"), x.run, x.settle_ms);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, node_reports& x) {

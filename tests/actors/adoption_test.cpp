@@ -67,7 +67,7 @@ struct engine_world : actor_world {
     keys = core::key_chain(settings->fingerprint, context, settings->layout.block_tokens);
   }
   /// Ends the next read of the engine; its blocks.
-  std::vector<core::block_key> read(std::uint32_t good_blocks) {
+  core::shared_keys read(std::uint32_t good_blocks) {
     REQUIRE_FALSE(reads->empty());
     auto blocks_asked = reads->front().ask.keys;
     scheduler.send(nic, proto::tick{good_blocks});
