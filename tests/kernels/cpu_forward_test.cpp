@@ -82,6 +82,34 @@ TEST_CASE("logits do not depend on the block size") {
   }
 }
 
+TEST_CASE("the last tokens of a sequence compute the same bits without the ones whose KV is there") {
+  auto model = odd_model();
+  forward_run run{model};
+  whole_prompt expected{run, model->config.vocabulary};
+  constexpr std::uint32_t known_from = prompt_tokens - 7;
+  sequence tail{known_from, expected.tokens.tokens(known_from, 7)};
+  CHECK(tail.size() == prompt_tokens);
+  kv_memory kv{run.layout(), prompt_tokens};
+  run.compute(expected.tokens, kv, 0, known_from);
+  auto logits = run.compute(tail, kv, known_from, 7);
+  REQUIRE(logits.rows.size() == 7);
+  for (std::size_t i = 0; i < 7; ++i)
+    CHECK(same_bits(logits.row(i), std::span<const float>{expected.logits[known_from + i]}));
+  CHECK(kv == expected.kv);
+}
+
+TEST_CASE("tokens that a sequence does not know cannot be computed") {
+  auto model = odd_model();
+  forward_run run{model};
+  sequence tail{100, random_tokens(7, model->config.vocabulary, 1)};
+  auto pass = run.forward().begin({batch_entry{&tail, 99, 1, 99, true, {}}});
+  kv_memory kv{run.layout(), 107};
+  std::vector<kv_view> views{kv.view};
+  auto ran = run.forward().run_layers(*pass, 0, model->config.layers, views);
+  REQUIRE_FALSE(ran);
+  CHECK(ran.error().text.find("known from token 100") != std::string::npos);
+}
+
 TEST_CASE("a sequence computes the same bits alone and among any others") {
   auto seed = test_seed();
   INFO("DUALPATH_SEED=" << seed);

@@ -143,6 +143,42 @@ TEST_CASE("a node with another secret is refused, and the cluster does not notic
   running.check_tokens();
 }
 
+TEST_CASE("an injected fault happens in the process of the node that it names, and costs no token") {
+  workplace place;
+  hand_cluster cluster{place,
+                       words{"run", "--cluster", "1P2D", "--inject", "crash:decode:5@2"} + short_workload()};
+  cluster.join();
+  cluster.join();
+  auto status = cluster.finish();
+  auto said = cluster.head().output();
+  INFO(said);
+  REQUIRE(status == 0);
+  CHECK(said.find("engine_down node=2") != std::string::npos);
+  CHECK(said.find("engine_down node=1") == std::string::npos);
+  auto report = read_report(cluster.report_path());
+  CHECK(report.warnings.empty()); // or else the fault would be said not to have happened
+  CHECK(report.digests.at(0) == digest_of_one_process(short_workload()));
+}
+
+TEST_CASE("a fault planned for a step that a node never reaches is said not to have happened") {
+  workplace place;
+  hand_cluster cluster{place, words{"run", "--cluster", "1P1D", "--inject", "crash:decode:1000000@1"}
+                                  + short_workload()};
+  cluster.join();
+  CHECK(cluster.finish() == 0);
+  auto report = read_report(cluster.report_path());
+  REQUIRE(report.warnings.size() == 1);
+  CHECK(report.warnings[0].find("1 planned faults never happened") == 0);
+}
+
+TEST_CASE("a fault that does not say in which of many processes is refused") {
+  workplace place;
+  hand_cluster cluster{place,
+                       words{"run", "--cluster", "0P0D", "--inject", "crash:decode:5"} + short_workload()};
+  CHECK(cluster.finish() == 2);
+  CHECK(cluster.head().output().find("write crash:decode:5@NODE") != std::string::npos);
+}
+
 TEST_CASE("a node that does not fit is refused in a sentence on both sides") {
   struct misfit {
     words arguments;
