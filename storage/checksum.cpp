@@ -13,7 +13,7 @@ namespace dualpath::storage {
 namespace {
 
 /// Below, the state of a running checksum costs more than fetching ahead gains.
-constexpr std::size_t least_fetched_bytes = 8192;
+constexpr std::size_t least_fetched_bytes = 64 << 10;
 
 checksum128 of(const XXH128_hash_t& hash) { return {.low = hash.low64, .high = hash.high64}; }
 
@@ -32,7 +32,7 @@ checksum128 running_checksum::value() const { return of(XXH3_128bits_digest(stat
 checksum128 checksum(std::span<const std::byte> data) {
   if (data.size() <= least_fetched_bytes) return of(XXH3_128bits(data.data(), data.size()));
   running_checksum sum;
-  for_each_page(data, [&](std::span<const std::byte> page) { sum.add(page); });
+  for_each_part(data, [&](std::span<const std::byte> part) { sum.add(part); });
   return sum.value();
 }
 

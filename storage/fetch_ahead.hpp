@@ -1,6 +1,6 @@
-// Working through bytes that come from memory. A core's own prefetcher stops at the end of a page and does
-// not hide all of the way to memory: each page is fetched two pages ahead of its turn, into the second level
-// of the cache, which that does not crowd.
+// Working through bytes that come from memory. A core's own prefetcher stops at the end of a page, and one
+// page at a time does not fill the way to memory: lines of four pages are fetched in turn, as many pages
+// ahead, into the second level of the cache.
 #pragma once
 
 #include <algorithm>
@@ -9,18 +9,20 @@
 
 namespace dualpath::storage {
 
-/// Calls `work` with one page after another, the last one perhaps shorter.
+/// Calls `work` with one part after another; all but the last have the same size.
 template <class Work>
-void for_each_page(std::span<const std::byte> data, Work work) {
-  constexpr std::size_t page_bytes = 4096, ahead_bytes = 2 * page_bytes, line_bytes = 64;
-  auto fetch = [&](std::size_t from, std::size_t to) {
-    for (auto at = from; at < std::min(to, data.size()); at += line_bytes)
-      __builtin_prefetch(data.data() + at, 0, 2);
-  };
-  fetch(0, ahead_bytes);
-  for (std::size_t at = 0; at < data.size(); at += page_bytes) {
-    fetch(at + ahead_bytes, at + ahead_bytes + page_bytes);
-    work(data.subspan(at, std::min(page_bytes, data.size() - at)));
+void for_each_part(std::span<const std::byte> data, Work work) {
+  constexpr std::size_t line_bytes = 64, page_bytes = 4096, pages = 4, group_bytes = pages * page_bytes;
+  constexpr std::size_t part_bytes = 1024, lines_of_a_page = part_bytes / line_bytes / pages;
+  for (std::size_t at = 0; at < data.size(); at += part_bytes) {
+    auto group = at / group_bytes * group_bytes + group_bytes;
+    if (group + group_bytes <= data.size()) {
+      auto first = data.data() + group + at % group_bytes / part_bytes * lines_of_a_page * line_bytes;
+      for (std::size_t line = 0; line < lines_of_a_page; ++line)
+        for (std::size_t page = 0; page < pages; ++page)
+          __builtin_prefetch(first + page * page_bytes + line * line_bytes, 0, 2);
+    }
+    work(data.subspan(at, std::min(part_bytes, data.size() - at)));
   }
 }
 
