@@ -126,6 +126,19 @@ node_check check_rdma(const node_facts& f) {
        {true, ok, found, ""}});
 }
 
+node_check check_copies(const node_facts& f) {
+  auto beside_gpus = f.gpus.value_or(0) > 0;
+  return first_of(
+      "local copies", "host and device copies under the NIC's traffic classes (--copies auto)",
+      {{f.copies_device.empty() && f.rdma_ports.empty(), ok, "by the compute device: " + f.copies_error, ""},
+       {f.copies_device.empty(), warn, "by the compute device: " + f.copies_error,
+        "let this user open /dev/infiniband and lock memory (ulimit -l unlimited)"},
+       {beside_gpus && !f.peer_memory, warn,
+        "by the compute device: " + f.copies_device + " does not reach the memory of GPUs",
+        "modprobe nvidia-peermem"},
+       {true, ok, "verbs on " + f.copies_device, ""}});
+}
+
 node_check check_ucx(const node_facts& f) {
   std::set<std::string> names;
   for (const auto& each : f.ucx_transports) names.insert(each.name);
@@ -211,9 +224,9 @@ node_check check_clock(const node_facts& f) {
 
 std::vector<node_check> judge_node(const node_facts& facts) {
   return {check_io_uring(facts),      check_store(facts), check_memory_lock(facts), check_open_files(facts),
-          check_shared_memory(facts), check_rdma(facts),  check_ucx(facts),         check_ptrace(facts),
-          check_pmix(facts),          check_gpu(facts),   check_huge_pages(facts),  check_cpu(facts),
-          check_clock(facts)};
+          check_shared_memory(facts), check_rdma(facts),  check_copies(facts),      check_ucx(facts),
+          check_ptrace(facts),        check_pmix(facts),  check_gpu(facts),         check_huge_pages(facts),
+          check_cpu(facts),           check_clock(facts)};
 }
 
 bool is_fit(std::span<const node_check> checks) {

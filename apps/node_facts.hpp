@@ -35,6 +35,9 @@ struct node_facts {
 
   std::vector<core::port_report> rdma_ports;
   std::string rdma_error;
+  std::string copies_device; ///< whose loop copies would take (--copies auto); "": none
+  std::string copies_error;  ///< why not
+  bool peer_memory = false;  ///< a driver lets NICs reach the memory of GPUs
   std::string ucx_version;
   std::vector<net::ucx_transport> ucx_transports;
   std::optional<std::uint64_t> ptrace_scope; ///< of Yama; nothing: no Yama

@@ -1,5 +1,6 @@
 #include "apps/node_facts.hpp"
 #include "apps/store_probe.hpp"
+#include "net/verbs_copy.hpp"
 #include "net/verbs_devices.hpp"
 #include "storage/uring.hpp"
 
@@ -103,6 +104,13 @@ void probe_network(node_facts& facts) {
   } else {
     facts.rdma_error = ports.error().text;
   }
+  if (auto copies = net::open_verbs_copy({})) {
+    facts.copies_device = (*copies)->device();
+  } else {
+    facts.copies_error = copies.error().text;
+  }
+  facts.peer_memory =
+      fs::exists("/sys/module/nvidia_peermem") || fs::exists("/sys/kernel/mm/memory_peers/nv_mem");
   facts.ucx_version = net::ucx_version();
   facts.ucx_transports = net::list_ucx_transports();
 }

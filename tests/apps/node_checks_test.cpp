@@ -33,6 +33,8 @@ node_facts good_node() {
   f.open_files = f.most_open_files = 65536;
   f.shared_memory_bytes = std::uint64_t{64} << 30;
   f.rdma_ports = {port(true)};
+  f.copies_device = "mlx5_0";
+  f.peer_memory = true;
   f.ucx_version = "1.13.1";
   f.ucx_transports = {{"rc_mlx5", "mlx5_0:1"}, {"tcp", "eth0"}, {"posix", "memory"}};
   f.ptrace_scope = 0;
@@ -94,6 +96,10 @@ const fault faults[] = {
      }},
     {"RDMA devices", check_status::warn, "MTU 2048 of 4096", "raise the MTU",
      [](auto& f) { f.rdma_ports = {port(true, 2048)}; }},
+    {"local copies", check_status::warn, "by the compute device: cannot lock", "ulimit -l",
+     [](auto& f) { f.copies_device.clear(), f.copies_error = "cannot lock"; }},
+    {"local copies", check_status::warn, "does not reach the memory of GPUs", "nvidia-peermem",
+     [](auto& f) { f.peer_memory = false; }},
     {"UCX", check_status::fail, "without a transport to other nodes: posix", "UCX_TLS",
      [](auto& f) {
        f.ucx_transports = {{"posix", "memory"}};
@@ -183,7 +189,7 @@ TEST_CASE("the table has what is wrong, what for and the fix; JSON has all of it
   CHECK_THAT(text, Catch::Contains("fail  io_uring"));
   CHECK_THAT(text, Catch::Contains("for: block stores in folders"));
   CHECK_THAT(text, Catch::Contains("fix: use kernel 5.15"));
-  CHECK_THAT(text, Catch::Contains("11 ok, 1 to improve, 1 missing"));
+  CHECK_THAT(text, Catch::Contains("12 ok, 1 to improve, 1 missing"));
   auto json = nlohmann::json::parse(checks_json(checks));
   CHECK(json["ok"] == false);
   REQUIRE(json["checks"].size() == checks.size());
