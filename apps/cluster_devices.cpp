@@ -1,11 +1,14 @@
 #include "apps/cluster_devices.hpp"
 
+#include "apps/engine_copies.hpp"
 #include "apps/lane_separation.hpp"
+#include "core/log.hpp"
 #include "kernels/cpu/cpu_device.hpp"
 #include "kernels/pattern/pattern_device.hpp"
 #include "storage/sim_store.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <thread>
 
@@ -67,6 +70,37 @@ bool names_rdma(const std::string& transports) {
                      [&](const char* name) { return transports.find(name) != std::string::npos; });
 }
 
+core::result<std::shared_ptr<net::fabric>> open_fabric(const run_options& options, core::clock& clock,
+                                                       core::engine_id id,
+                                                       const kernels::compute_device& compute) {
+  net::ucx_fabric_options fabric;
+  fabric.clock = &clock;
+  fabric.self = {0, id, core::incarnation{}, fingerprint_of(compute), compute.layout()};
+  fabric.transports = options.transports;
+  fabric.secret = options.data_plane_secret;
+  fabric.busy_poll = options.busy_poll;
+  if (!options.net_device.empty() && !names_rdma(options.transports))
+    fabric.settings.emplace_back("NET_DEVICES", options.net_device);
+  auto opened = open_separated_fabric(options, std::move(fabric));
+  if (!opened) return opened.error();
+  return std::shared_ptr<net::fabric>{std::move(*opened)};
+}
+
+/// Chooses what copies between the engine's memories are made with, and says so.
+core::result<void> take_over(actors::engine_devices& devices, const run_options& options,
+                             std::unique_ptr<kernels::compute_device> compute) {
+  std::array memory{devices.pool.bytes, devices.hbm ? devices.hbm->bytes() : devices.staging.bytes};
+  auto copies = choose_copies(options.copies, options.qos, std::move(compute), memory);
+  if (!copies) return copies.error();
+  core::log_event(core::log_level::info, "copies_chosen",
+                  {{"node", devices.node},
+                   {"engine", devices.engine},
+                   {"made_with", copies->made_with},
+                   {"why", copies->reason.empty() ? "the NIC reaches all memory" : copies->reason}});
+  devices.compute = std::move(copies->device);
+  return {};
+}
+
 core::result<actors::devices_ptr> make_engine(const run_options& options, const compute_source& source,
                                               core::clock& clock, const engine_sizes& sizes,
                                               core::engine_id id, const actors::node_devices& node) {
@@ -76,19 +110,10 @@ core::result<actors::devices_ptr> make_engine(const run_options& options, const 
   devices->role = node.role;
   auto compute = make_compute(options, source, clock);
   if (!compute) return compute.error();
-  devices->compute = std::move(*compute);
-  auto layout = devices->compute->layout();
-  net::ucx_fabric_options fabric;
-  fabric.clock = &clock;
-  fabric.self = {0, id, core::incarnation{}, fingerprint_of(*devices->compute), layout};
-  fabric.transports = options.transports;
-  fabric.secret = options.data_plane_secret;
-  fabric.busy_poll = options.busy_poll;
-  if (!options.net_device.empty() && !names_rdma(options.transports))
-    fabric.settings.emplace_back("NET_DEVICES", options.net_device);
-  auto opened = open_separated_fabric(options, std::move(fabric));
-  if (!opened) return opened.error();
-  devices->fabric = std::move(*opened);
+  auto layout = (*compute)->layout();
+  auto fabric = open_fabric(options, clock, id, **compute);
+  if (!fabric) return fabric.error();
+  devices->fabric = std::move(*fabric);
   auto prefill = node.role == core::engine_role::prefill;
   auto slot_bytes = storage::padded_bytes(layout.full_block_bytes());
   auto pool = devices->fabric->allocate((prefill ? sizes.pe_slots : sizes.de_slots) * slot_bytes);
@@ -99,10 +124,11 @@ core::result<actors::devices_ptr> make_engine(const run_options& options, const 
     if (!staging) return staging.error();
     devices->staging = *staging;
   } else {
-    auto hbm = devices->compute->allocate(sizes.hbm_blocks * layout.full_block_bytes());
+    auto hbm = (*compute)->allocate(sizes.hbm_blocks * layout.full_block_bytes());
     if (!hbm) return hbm.error();
     devices->hbm = std::move(*hbm);
   }
+  if (auto taken = take_over(*devices, options, std::move(*compute)); !taken) return taken.error();
   return devices;
 }
 

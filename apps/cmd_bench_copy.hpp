@@ -1,4 +1,5 @@
-// dualpath bench copy: what copies inside this machine are made with, and what submitting one costs.
+// dualpath bench copy: what copies between host and device memory are made with, and what submitting one
+// costs.
 #pragma once
 
 namespace CLI {

@@ -288,6 +288,11 @@ const option_row table[] = {
      "UCX transports of the compute network, as in self,sm,tcp; without it UCX chooses",
      [](run_options& o, const values& v) { return set_transports(v[0], o.transports); }},
 
+    {"copies", device_group, kind::text, "HOW", "auto",
+     "Copies between host and device memory: device (its own), verbs (RDMA writes looped back through the "
+     "first NIC with an active port; verbs:mlx5_0 names one), or auto: verbs where the NIC reaches the "
+     "memory",
+     [](run_options& o, const values& v) { return set_to(parse_copies(v[0]), o.copies); }},
     {"busy-poll", device_group, kind::text, "TIME", "0ms",
      "How long a lane of the compute network spins after its last work before it sleeps, as in 50us",
      [](run_options& o, const values& v) { return set_to(core::parse_duration(v[0]), o.busy_poll); }},

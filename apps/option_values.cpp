@@ -86,6 +86,17 @@ core::result<compute_choice> parse_compute(std::string_view text) {
   return compute_choice{compute_kind::pattern, *flops};
 }
 
+core::result<copy_choice> parse_copies(std::string_view text) {
+  constexpr std::string_view by_name = "verbs:";
+  if (text == "auto") return copy_choice{};
+  if (text == "device") return copy_choice{copy_mode::device};
+  if (text == "verbs") return copy_choice{copy_mode::verbs};
+  if (text.size() <= by_name.size() || !text.starts_with(by_name))
+    return fail(text,
+                "is not a way to copy; choose auto, device, verbs, or verbs:mlx5_0 for one RDMA device");
+  return copy_choice{copy_mode::verbs, std::string{text.substr(by_name.size())}};
+}
+
 core::result<core::arrival_process> parse_arrival(std::string_view text) {
   constexpr std::string_view poisson = "poisson:";
   if (text == "closed") return core::arrival_process{};

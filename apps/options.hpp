@@ -54,6 +54,17 @@ core::result<core::arrival_process> parse_arrival(std::string_view text);
 
 using kernels::kv_dtype;
 
+/// What copies between host and device memory are made with. automatic: RDMA writes looped back through the
+/// NIC where there is one that reaches the memory, else the device's own copies.
+enum class copy_mode : std::uint8_t { automatic, device, verbs };
+struct copy_choice {
+  copy_mode mode = copy_mode::automatic;
+  std::string rdma_device{}; ///< "": the first with an active port
+  friend bool operator==(const copy_choice&, const copy_choice&) = default;
+};
+/// "auto", "device", "verbs" or "verbs:mlx5_0".
+core::result<copy_choice> parse_copies(std::string_view text);
+
 /// Whether the lanes of a compute network are paced in software.
 enum class pacing_mode : std::uint8_t { automatic, on, off };
 
@@ -93,6 +104,7 @@ struct run_options {
   core::duration busy_poll{0};   ///< how long a lane of the data plane spins before it sleeps
   std::string data_plane_secret; ///< of a cluster of many processes; "": all engines are in this one
   std::string net_device = "lo"; ///< where a data plane over tcp listens; "": everywhere
+  copy_choice copies;
   pacing_mode pacing = pacing_mode::automatic;
   core::qos_config qos; ///< traffic classes of the compute network
 

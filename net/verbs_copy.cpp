@@ -40,35 +40,39 @@ struct ending {
   core::result<void> outcome;
 };
 
-class looped_copy final : public verbs_copy {
+/// The copies of one device; shared with the thread that ends them, which may outlive its owner.
+class copy_queue {
 public:
-  looped_copy(std::unique_ptr<verbs_loop> loop, int wake_fd)
-      : loop_{std::move(loop)}, wake_fd_{wake_fd}, thread_{[this] { run(); }} {}
-  ~looped_copy() override;
+  using done = verbs_copy::done;
 
-  const std::string& device() const override { return loop_->device(); }
-  core::result<core::region_id> attach(std::span<std::byte> bytes) override { return attach(bytes, true); }
-  core::result<core::region_id> attach_source(std::span<const std::byte> bytes) override {
-    return attach({const_cast<std::byte*>(bytes.data()), bytes.size()}, false);
-  }
-  void release(core::region_id region) override;
-  void copy(core::region_id from, core::region_id to, std::vector<core::strided_piece> pieces,
-            done on_done) override;
-  verbs_copy_counters counters() const override {
+  copy_queue(std::unique_ptr<verbs_loop> loop, int wake_fd) : loop_{std::move(loop)}, wake_fd_{wake_fd} {}
+  ~copy_queue() { close(wake_fd_); }
+  copy_queue(const copy_queue&) = delete;
+
+  const std::string& device() const { return loop_->device(); }
+  core::result<core::region_id> attach(std::span<std::byte> bytes, bool writable);
+  void release(core::region_id region);
+  void copy(core::region_id from, core::region_id to, std::vector<core::strided_piece> pieces, done on_done);
+  verbs_copy_counters counters() const {
     std::lock_guard lock{mutex_};
     return counters_;
   }
+  /// Begins to end what is under way.
+  void begin_closing();
+  /// Ends copies until closed, and every one of them has ended.
+  void run();
+  /// Registered memory is its owner's again.
+  void forget_memory();
 
 private:
-  core::result<core::region_id> attach(std::span<std::byte> bytes, bool writable);
   std::optional<core::error> prepare(core::region_id from, core::region_id to, job& one);
   void wake() {
     std::uint64_t one = 1;
     while (::write(wake_fd_, &one, sizeof one) < 0 && errno == EINTR) {
     }
   }
-  void run();
-  bool all_ended() const { return jobs_.empty() && endings_.empty(); }
+  bool serve();
+  std::optional<ending> next_ending();
 
   // Under the lock.
   void post_ready();
@@ -84,8 +88,8 @@ private:
   mutable std::mutex mutex_;
   std::map<core::region_id, std::shared_ptr<verbs_memory>> regions_;
   std::uint32_t last_region_ = 0;
-  std::deque<job> jobs_;        ///< in the order of their writes
-  std::vector<ending> endings_; ///< to be told
+  std::deque<job> jobs_;       ///< in the order of their writes
+  std::deque<ending> endings_; ///< to be told
   std::vector<loop_write> chain_;
   std::uint64_t next_number_ = 1; ///< of the next write
   std::uint64_t retired_ = 1;     ///< writes below it are over
@@ -94,22 +98,57 @@ private:
   bool post_failed_ = false;      ///< writes may be under way that will not tell when they are over
   bool closing_ = false;
   verbs_copy_counters counters_;
+};
 
+class looped_copy final : public verbs_copy {
+public:
+  looped_copy(std::unique_ptr<verbs_loop> loop, int wake_fd)
+      : queue_{std::make_shared<copy_queue>(std::move(loop), wake_fd)}, thread_{[queue = queue_] {
+          queue->run();
+        }} {}
+  ~looped_copy() override;
+
+  const std::string& device() const override { return queue_->device(); }
+  core::result<core::region_id> attach(std::span<std::byte> bytes) override {
+    return queue_->attach(bytes, true);
+  }
+  core::result<core::region_id> attach_source(std::span<const std::byte> bytes) override {
+    return queue_->attach({const_cast<std::byte*>(bytes.data()), bytes.size()}, false);
+  }
+  void release(core::region_id region) override { queue_->release(region); }
+  void copy(core::region_id from, core::region_id to, std::vector<core::strided_piece> pieces,
+            done on_done) override {
+    queue_->copy(from, to, std::move(pieces), std::move(on_done));
+  }
+  verbs_copy_counters counters() const override { return queue_->counters(); }
+
+private:
+  std::shared_ptr<copy_queue> queue_;
   std::thread thread_;
 };
 
 looped_copy::~looped_copy() {
+  queue_->begin_closing();
+  if (thread_.get_id() != std::this_thread::get_id()) {
+    thread_.join();
+    return;
+  }
+  // Inside a completion: the thread cannot wait for itself, so the rest ends here.
+  thread_.detach();
+  queue_->run();
+  queue_->forget_memory();
+}
+
+void copy_queue::begin_closing() {
   {
     std::lock_guard lock{mutex_};
     closing_ = broken_ = true;
     loop_->fail();
   }
   wake();
-  thread_.join();
-  close(wake_fd_);
 }
 
-core::result<core::region_id> looped_copy::attach(std::span<std::byte> bytes, bool writable) {
+core::result<core::region_id> copy_queue::attach(std::span<std::byte> bytes, bool writable) {
   if (bytes.empty()) return core::error{core::errc::invalid_argument, "a memory region cannot have 0 bytes"};
   auto memory = loop_->attach(bytes, writable);
   if (!memory) return memory.error();
@@ -119,7 +158,7 @@ core::result<core::region_id> looped_copy::attach(std::span<std::byte> bytes, bo
   return id;
 }
 
-void looped_copy::release(core::region_id region) {
+void copy_queue::release(core::region_id region) {
   std::shared_ptr<verbs_memory> freed; // outside the lock; copies under way hold theirs
   std::lock_guard lock{mutex_};
   if (auto found = regions_.find(region); found != regions_.end()) {
@@ -128,7 +167,7 @@ void looped_copy::release(core::region_id region) {
   }
 }
 
-std::optional<core::error> looped_copy::prepare(core::region_id from, core::region_id to, job& one) {
+std::optional<core::error> copy_queue::prepare(core::region_id from, core::region_id to, job& one) {
   if (closing_) return core::error{core::errc::closed, "the copies of " + loop_->device() + " are closing"};
   for (auto [id, memory] : {std::pair{from, &one.from}, std::pair{to, &one.to}}) {
     auto found = regions_.find(id);
@@ -143,8 +182,8 @@ std::optional<core::error> looped_copy::prepare(core::region_id from, core::regi
   return {};
 }
 
-void looped_copy::copy(core::region_id from, core::region_id to, std::vector<core::strided_piece> pieces,
-                       done on_done) {
+void copy_queue::copy(core::region_id from, core::region_id to, std::vector<core::strided_piece> pieces,
+                      done on_done) {
   job one{.from = {}, .to = {}, .pieces = std::move(pieces), .on_done = std::move(on_done)};
   std::lock_guard lock{mutex_};
   if (auto refused = prepare(from, to, one)) {
@@ -157,7 +196,7 @@ void looped_copy::copy(core::region_id from, core::region_id to, std::vector<cor
 }
 
 /// Fills the chain with what comes next, at most `room` writes. False where nothing does.
-bool looped_copy::gather(std::size_t room) {
+bool copy_queue::gather(std::size_t room) {
   chain_.clear();
   for (auto& one : jobs_) {
     if (one.started && one.rest.at_end()) continue;
@@ -175,7 +214,7 @@ bool looped_copy::gather(std::size_t room) {
   return !chain_.empty();
 }
 
-void looped_copy::post_ready() {
+void copy_queue::post_ready() {
   while (!broken_) {
     // Two chains fill the queue, so that one is under way while the room of the other is filled again.
     auto under_way = next_number_ - retired_;
@@ -191,7 +230,7 @@ void looped_copy::post_ready() {
   }
 }
 
-void looped_copy::take_completion(const ibv_wc& completion) {
+void copy_queue::take_completion(const ibv_wc& completion) {
   auto number = completion.wr_id;
   if (number < retired_) return; // of before a reset
   if (completion.status == IBV_WC_SUCCESS) {
@@ -213,7 +252,7 @@ void looped_copy::take_completion(const ibv_wc& completion) {
   }
 }
 
-void looped_copy::end_front(core::result<void> outcome) {
+void copy_queue::end_front(core::result<void> outcome) {
   auto& one = jobs_.front();
   if (outcome) {
     ++counters_.copies;
@@ -226,7 +265,7 @@ void looped_copy::end_front(core::result<void> outcome) {
 }
 
 /// Writes end in order, so copies do.
-void looped_copy::end_finished() {
+void copy_queue::end_finished() {
   while (!flushing_ && !post_failed_ && !jobs_.empty()) {
     auto& one = jobs_.front();
     if (!one.started || !one.rest.at_end() || one.posted_to > retired_) return;
@@ -235,7 +274,7 @@ void looped_copy::end_finished() {
 }
 
 /// Everything posted is over, some of it failed; or nobody knows, and the reset ends it.
-void looped_copy::start_over() {
+void copy_queue::start_over() {
   auto reset = loop_->reset();
   retired_ = next_number_;
   flushing_ = post_failed_ = false;
@@ -264,37 +303,51 @@ void looped_copy::start_over() {
   broken_ = closing_;
 }
 
-void looped_copy::run() {
+/// Waits for what ended, and posts what there is room for. False when it is all over.
+bool copy_queue::serve() {
+  pollfd waits[] = {{loop_->event_fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+  ::poll(waits, 2, -1);
+  std::uint64_t count = 0;
+  if (waits[1].revents != 0 && ::read(wake_fd_, &count, sizeof count) < 0 && errno != EAGAIN) return false;
   std::array<ibv_wc, 64> completions;
-  std::vector<ending> told;
+  std::lock_guard lock{mutex_};
+  ++counters_.wake_ups;
+  loop_->arm();
+  // Polled after arming, so that nothing that ended in between is slept over.
+  while (auto ready = loop_->poll(completions)) {
+    for (std::size_t i = 0; i < ready; ++i) take_completion(completions[i]);
+  }
+  end_finished();
+  if (broken_ && (post_failed_ || retired_ == next_number_)) start_over();
+  post_ready();
+  end_finished();
+  return true;
+}
+
+std::optional<ending> copy_queue::next_ending() {
+  std::lock_guard lock{mutex_};
+  if (endings_.empty()) return {};
+  auto next = std::move(endings_.front());
+  endings_.pop_front();
+  return next;
+}
+
+void copy_queue::run() {
   for (;;) {
-    pollfd waits[] = {{loop_->event_fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
-    ::poll(waits, 2, -1);
-    std::uint64_t count = 0;
-    if (waits[1].revents != 0 && ::read(wake_fd_, &count, sizeof count) < 0 && errno != EAGAIN) return;
-    bool over = false;
+    // Taken one by one: a completion may close the queue, which tells the rest.
+    while (auto next = next_ending()) next->on_done(std::move(next->outcome));
     {
       std::lock_guard lock{mutex_};
-      ++counters_.wake_ups;
-      loop_->arm();
-      // Polled after arming, so that nothing that ended in between is slept over.
-      while (auto ready = loop_->poll(completions)) {
-        for (std::size_t i = 0; i < ready; ++i) take_completion(completions[i]);
-      }
-      end_finished();
-      if (broken_ && (post_failed_ || retired_ == next_number_)) start_over();
-      post_ready();
-      end_finished();
-      told.swap(endings_);
-      over = closing_ && jobs_.empty();
+      if (closing_ && jobs_.empty() && endings_.empty()) return;
     }
-    for (auto& one : told) one.on_done(std::move(one.outcome));
-    told.clear();
-    if (!over) continue;
-    std::lock_guard lock{mutex_};
-    if (all_ended()) return;
-    wake();
+    if (!serve()) return;
   }
+}
+
+void copy_queue::forget_memory() {
+  std::map<core::region_id, std::shared_ptr<verbs_memory>> freed; // outside the lock
+  std::lock_guard lock{mutex_};
+  freed.swap(regions_);
 }
 
 } // namespace

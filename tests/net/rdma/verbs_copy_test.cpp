@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
+#include <memory>
 #include <thread>
 
 using namespace dualpath;
@@ -201,6 +203,33 @@ TEST_CASE("closing with copies under way ends each exactly once, also those aske
       CHECK(std::equal(from.bytes.begin() + static_cast<std::ptrdiff_t>(i * slot + 1),
                        from.bytes.begin() + static_cast<std::ptrdiff_t>((i + 1) * slot),
                        to.bytes.begin() + static_cast<std::ptrdiff_t>(i * slot + 1)));
+}
+
+TEST_CASE("copies closed inside one of their own completions have all ended when that is over") {
+  std::mt19937_64 random{seed()};
+  auto copies = open({.queue_depth = 16});
+  constexpr std::size_t slot = 100'000, count = 20;
+  registered from{*copies, slot * count, random}, to{*copies, slot * count, random};
+  outcome<ending> first, rest;
+  std::promise<void> asked_for;
+  std::size_t ended_at_close = 0;
+  auto* raw = copies.get();
+  auto owner = std::make_shared<std::unique_ptr<verbs_copy>>(std::move(copies));
+  raw->copy(from.id, to.id, {{0, 0, 0, 0, slot, 1}},
+            [&, first, owner = std::move(owner),
+             ready = asked_for.get_future().share()](core::result<void> done) mutable {
+              ready.wait();
+              owner->reset();
+              ended_at_close = rest.count();
+              into(first)(std::move(done));
+            });
+  for (std::size_t i = 1; i < count; ++i)
+    raw->copy(from.id, to.id, {{i * slot, 0, i * slot, 0, slot, 1}}, into(rest));
+  asked_for.set_value();
+  CHECK_FALSE(await(first, 1)[0]);
+  CHECK(ended_at_close == count - 1);
+  CHECK(rest.count() == count - 1);
+  CHECK(std::equal(from.bytes.begin(), from.bytes.begin() + slot, to.bytes.begin()));
 }
 
 TEST_CASE("a device is chosen by name, and one that is not there is refused by name") {
