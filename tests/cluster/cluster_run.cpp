@@ -60,6 +60,7 @@ run_report read_report(const std::string& path) {
   for (auto& run : json.at("runs")) {
     report.digests.push_back(run.at("digest"));
     report.requests += run.at("requests").get<std::uint64_t>();
+    report.adopted_tokens += run.at("adopted_tokens").get<std::uint64_t>();
     for (auto& warning : run.at("warnings")) report.warnings.push_back(warning);
     for (auto& peak : run.at("requests_in_flight").at("peaks")) {
       auto& most = report.peaks[peak.at("node").get<unsigned>()];

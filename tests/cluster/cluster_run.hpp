@@ -38,7 +38,7 @@ words program(const words& arguments);
 struct run_report {
   std::vector<std::string> digests; ///< one a policy
   std::vector<std::string> warnings;
-  std::uint64_t requests = 0;
+  std::uint64_t requests = 0, adopted_tokens = 0;
   std::map<unsigned, std::uint64_t> peaks; ///< bytes of requests in flight to a node, over all runs
   std::string incomplete;                  ///< the policy that failed
 };
