@@ -201,9 +201,11 @@ private:
   core::clock& clock_;
   ucx_lane_host& host_;
   std::unique_ptr<ucx_context> context_;
-  std::shared_ptr<ucx_worker> worker_; ///< the published one: peers say hello to it, and are answered from it
-  /// Says hello to peers, once to each, until the first of these connections closes. UCX 1.13 keeps what it
-  /// had mapped of a process that died with its queue full, and lets go only with the worker.
+  /// The published one: peers say hello to it, and are answered from it. Over shared memory UCX 1.13 keeps
+  /// what a worker had mapped of a process that died with its queue full, and lets go only with the worker:
+  /// here that is when the lane closes.
+  std::shared_ptr<ucx_worker> worker_;
+  /// Says hello to peers, once to each, until the first of these connections closes, for the same reason.
   std::shared_ptr<ucx_worker> outgoing_;
   struct spent_worker {
     std::shared_ptr<ucx_worker> worker;
