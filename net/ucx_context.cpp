@@ -9,6 +9,8 @@
 namespace dualpath::net {
 namespace {
 
+constexpr int flush_steps = 4096; ///< more than a worker has endpoints
+
 /// What every lane needs. Settings of a transport that is not there are ignored by UCX, with a warning only,
 /// so each is set only where its transport may be used.
 ucx_settings base_settings(const std::string& transports) {
@@ -123,7 +125,12 @@ bool ucx_worker::flush(core::instant now, core::duration patience) {
     if (UCS_PTR_IS_PTR(request)) flush_request_ = request;
   }
   if (flush_request_ == nullptr) return true;
-  if (ucp_request_check_status(flush_request_) == UCS_INPROGRESS) return now >= flushing_since_ + patience;
+  if (ucp_request_check_status(flush_request_) == UCS_INPROGRESS) {
+    if (now < flushing_since_ + patience) return false;
+    // A flush holds the endpoint that it looks at next, one a step; a worker must not go with one held.
+    for (int step = 0; step < flush_steps; ++step) ucp_worker_progress(worker_);
+    return true;
+  }
   ucp_request_free(std::exchange(flush_request_, nullptr));
   return true;
 }

@@ -35,7 +35,7 @@ public:
   const std::vector<std::byte>& address() const { return address_; }
   /// True once all that was to be sent when it was first called has gone, or some time after that. UCX 1.13
   /// aborts a process that destroys a worker while it answers a peer that has just connected to it, known
-  /// here or not, or when it has just begun to flush it.
+  /// here or not, or in the middle of its flush.
   bool flush(core::instant now, core::duration patience);
 
 private:
