@@ -95,7 +95,7 @@ public:
     done_ += transfers_per_cycle - counts_->failed;
   }
 
-  /// With a new peer, once what was closed before is gone.
+  /// With a new peer, once what was closed before is gone: a worker that met a dead peer takes two seconds.
   holdings at_rest() {
     cycle(fault::kill);
     malloc_trim(0); // what is free is not held
@@ -103,7 +103,7 @@ public:
     auto since = std::chrono::steady_clock::now();
     around_->let_run([&](std::chrono::milliseconds limit) {
       auto end = since + limit;
-      for (auto now = since; now < end && now < since + 1s; now = std::chrono::steady_clock::now()) {
+      for (auto now = since; now < end && now < since + 3s; now = std::chrono::steady_clock::now()) {
         std::this_thread::yield();
         auto next = count_holdings();
         if (next.descriptors != last.descriptors || next.shared_mappings != last.shared_mappings) since = now;
