@@ -17,7 +17,7 @@ def agent(name):
     return nixl_agent(name, nixl_agent_config(backends=["UCX"]))
 
 
-PATIENCE_S = 120  # a target whose caller is gone must not stay, for it spins
+PATIENCE_S = 90  # a target whose caller is gone must not stay, for it spins
 
 
 def target(to_caller, from_caller, total):
@@ -26,7 +26,7 @@ def target(to_caller, from_caller, total):
     registered = near.register_memory([(memory.ctypes.data, total, 0, "")], "DRAM")
     to_caller.put((near.get_agent_metadata(), memory.ctypes.data))
     from_caller.get(timeout=PATIENCE_S)
-    to_caller.put(int(memory.astype(numpy.uint64).sum()))
+    to_caller.put(int(memory.sum(dtype=numpy.uint64)))
     from_caller.get(timeout=PATIENCE_S)
     del registered
     os._exit(0)
@@ -54,9 +54,9 @@ def main():
     process = multiprocessing.Process(target=target, args=(from_target, to_target, total), daemon=True)
     process.start()
     near = agent("caller")
-    memory = numpy.random.randint(0, 255, total, dtype=numpy.uint8)
+    memory = numpy.frombuffer(bytearray(os.urandom(total)), dtype=numpy.uint8)
     near.register_memory([(memory.ctypes.data, total, 0, "")], "DRAM")
-    metadata, base = from_target.get()
+    metadata, base = from_target.get(timeout=PATIENCE_S)
     peer = near.add_remote_agent(metadata)
     if isinstance(peer, bytes):
         peer = peer.decode()
@@ -67,9 +67,9 @@ def main():
     local, remote = blocks(memory.ctypes.data), blocks(base)
     put = median_gb_per_s(near, "WRITE", local, remote, peer, total, rounds)
     get = median_gb_per_s(near, "READ", local, remote, peer, total, rounds)
-    expected = int(memory.astype(numpy.uint64).sum())
+    expected = int(memory.sum(dtype=numpy.uint64))
     to_target.put(1)
-    if from_target.get() != expected:
+    if from_target.get(timeout=PATIENCE_S) != expected:
         sys.exit("NIXL left other bytes than it was given")
     to_target.put(1)
     print(f"put {put:.2f}\nget {get:.2f}", flush=True)
