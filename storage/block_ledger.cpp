@@ -193,7 +193,7 @@ core::result<void> block_ledger::replace(std::span<const ledger_entry> entries) 
 }
 
 bool block_ledger::is_long_for(std::size_t stored) const {
-  constexpr std::uint64_t not_worth_it_bytes = 1 << 20;
+  constexpr std::uint64_t not_worth_it_bytes = 16 << 10;
   return end_ > not_worth_it_bytes + 4 * longest_line * stored;
 }
 

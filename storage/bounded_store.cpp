@@ -99,7 +99,7 @@ private:
   std::unique_ptr<block_store> owned_;
   block_store& inner_; ///< stays valid for completions while owned_ is closing
 
-  const std::unique_ptr<block_ledger> ledger_; ///< none: nobody else counts
+  std::unique_ptr<block_ledger> ledger_; ///< none: nobody else counts; fixed once loaded
   ledger_view others_{directory_};
   std::vector<ledger_entry> notes_;        ///< for the ledger
   std::set<core::block_key> used_;         ///< likewise; told when there is something else to tell
@@ -339,6 +339,13 @@ core::result<void> bounded_store::set_up_ledger() {
   auto scanned = inner_.scan([&](const block_name& name) { directory_.insert(name); });
   if (!scanned) return scanned;
   auto replaced = ledger_->replace(others_.everything(own_work()));
+  if (!replaced && replaced.error().code == core::errc::no_space) {
+    // A full file system has no room for books either. What is stored can be read, so serve on, counting
+    // alone.
+    { auto over = std::move(*turn); }
+    ledger_.reset();
+    return {};
+  }
   ledger_->share();
   return replaced;
 }

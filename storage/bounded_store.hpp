@@ -6,7 +6,8 @@
 // With a ledger, stores in other processes that share the blocks count together: they agree on what is
 // stored and on the order of use, and a write waits for its turn on a thread of the store. A block that
 // another process is reading may be given up; its reader has the file open and reads on, and whoever comes
-// later misses. Without a ledger the blocks of others are counted from the next opening on.
+// later misses. Without a ledger, or the room to write one, the blocks of others are counted from the next
+// opening on.
 //
 // Threading, completions and errors as storage/block_store.hpp.
 #pragma once
