@@ -67,6 +67,7 @@ public:
   double predicted_seconds(std::uint64_t cached_tokens, std::uint64_t computed_tokens) const override {
     return inner_->predicted_seconds(cached_tokens, computed_tokens);
   }
+  bool verifies_kv() const override { return inner_->verifies_kv(); }
 
 private:
   /// Pieces by the memory they leave and enter.

@@ -110,7 +110,7 @@ public:
 
   /// Whether cached KV rows are compared with the tokens before them, which then must be known to a decode
   /// engine too. Others are told only the tokens whose rows are still to be computed.
-  virtual bool verifies_kv() const { return false; }
+  virtual bool verifies_kv() const = 0;
 };
 
 } // namespace dualpath::kernels

@@ -38,6 +38,7 @@ public:
   void sample(forward_pass& pass, sampled on_done) override;
   void copy(std::vector<copy_op> copies, done on_done) override;
   double predicted_seconds(std::uint64_t, std::uint64_t) const override { return -1; }
+  bool verifies_kv() const override { return false; }
 
 private:
   core::result<std::vector<core::token_id>> sample_now(cpu_pass& pass);

@@ -81,6 +81,7 @@ public:
   void sample(forward_pass& pass, sampled on_done) override;
   void copy(std::vector<copy_op> copies, done on_done) override;
   double predicted_seconds(std::uint64_t, std::uint64_t) const override { return -1; }
+  bool verifies_kv() const override { return false; }
 
 private:
   model_info info_;
