@@ -2,6 +2,7 @@
 #include "actors/decode_engine.hpp"
 
 #include "actors/deliver.hpp"
+#include "core/log.hpp"
 
 #include <algorithm>
 
@@ -102,6 +103,12 @@ void decode_engine_state::load_hits(const landing_key& key) {
     area.busy = true;
     area.read_as = epoch;
     area.reading_until = static_cast<std::uint32_t>(area.hits.size());
+    core::log_event(core::log_level::debug, "landing_reads",
+                    {{"engine", devices->engine},
+                     {"request", request},
+                     {"epoch", epoch},
+                     {"first", area.loaded_blocks},
+                     {"end", area.reading_until}});
     proto::read_blocks ask{request, epoch, devices->engine, {}, {}};
     ask.keys = area.hits.from(area.loaded_blocks);
     ask.slots.assign(area.slots.begin() + area.loaded_blocks, area.slots.begin() + area.reading_until);

@@ -102,7 +102,7 @@ child_process& hand_cluster::join(const words& arguments) {
                     ? words{"--secret-file", place_.secret()}
                     : words{};
   nodes_.push_back(std::make_unique<child_process>(
-      program(words{"node", "--join", address_, "--log-level", "info"} + secret + arguments)));
+      program(words{"node", "--join", address_, "--log-level", "debug"} + secret + arguments)));
   return *nodes_.back();
 }
 
