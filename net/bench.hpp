@@ -19,10 +19,10 @@ struct bench_options {
   core::duration busy_poll{0}; ///< as ucx_fabric_options::busy_poll
   std::vector<std::uint64_t> piece_bytes{4ULL << 10, 64ULL << 10, 1ULL << 20,
                                          8ULL << 20}; ///< at most bench_piece_bytes_max
-  std::uint64_t bytes_per_run = 128ULL << 20;         ///< each way
+  std::uint64_t bytes_per_run = 512ULL << 20;         ///< each way
   std::uint32_t runs = 9;                             ///< of each row, fabric and raw in turn
   std::uint32_t in_flight = 8;                        ///< transfers, each way
-  std::uint32_t transfers_max = 5000;                 ///< of small ones, a run and way
+  std::uint32_t transfers_max = 20000;                ///< of small ones, a run and way
 };
 
 /// One run, or the median of several.
