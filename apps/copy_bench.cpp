@@ -3,13 +3,13 @@
 #include "apps/cluster_devices.hpp"
 #include "apps/engine_copies.hpp"
 #include "core/clock.hpp"
+#include "core/cpu_time.hpp"
 #include "kernels/host_memory.hpp"
 
 #include <chrono>
 #include <cstring>
 #include <future>
 #include <memory>
-#include <sys/resource.h>
 #include <vector>
 
 namespace dualpath::apps {
@@ -21,15 +21,6 @@ using kernels::copy_op;
 
 double seconds_since(stopwatch::time_point start) {
   return std::chrono::duration<double>(stopwatch::now() - start).count();
-}
-
-double cpu_seconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 /// Host memory, device memory, and the copies there and back. The pieces lie in the device in reverse.
@@ -73,7 +64,7 @@ core::result<copy_cost> measure(kernels::compute_device& device, bench_memory& m
   double warm_up_s = 0, submit_s = 0;
   for (auto* ops : {&memory.inward, &memory.outward})
     if (auto done = copy_once(device, *ops, warm_up_s); !done) return done.error();
-  auto cpu_s = cpu_seconds();
+  auto cpu_s = core::process_cpu_seconds();
   auto start = stopwatch::now();
   for (std::uint32_t i = 0; i < rounds; ++i)
     for (auto* ops : {&memory.inward, &memory.outward})
@@ -83,7 +74,7 @@ core::result<copy_cost> measure(kernels::compute_device& device, bench_memory& m
   auto bytes = static_cast<double>(memory.host->bytes().size());
   if (std::memcmp(memory.host->bytes().data(), memory.back->bytes().data(), memory.host->bytes().size()) != 0)
     return core::error{core::errc::io, "copies to the device and back left wrong bytes"};
-  return copy_cost{submit_s / copies * 1e9, (cpu_seconds() - cpu_s) / copies * 1e6,
+  return copy_cost{submit_s / copies * 1e9, (core::process_cpu_seconds() - cpu_s) / copies * 1e6,
                    bytes * copies / took_s / 1e9};
 }
 

@@ -1,9 +1,8 @@
 #include "net/bench.hpp"
 
+#include "core/cpu_time.hpp"
 #include "net/bench_fabric.hpp"
 #include "net/bench_raw.hpp"
-
-#include <sys/resource.h>
 
 #include <algorithm>
 
@@ -13,26 +12,17 @@ namespace {
 constexpr std::uint64_t region_bytes = 64ULL << 20;
 constexpr std::uint64_t warm_up_transfers = 16;
 
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  auto seconds = [](timeval t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 template <class Pair>
 core::result<bench_figures> run_once(Pair& pair, const bench_row& row, std::uint64_t transfers,
                                      std::uint32_t in_flight) {
   if (auto warm = pair.run(row, warm_up_transfers, in_flight); !warm) return warm.error();
-  auto cpu = cpu_seconds();
+  auto cpu = core::process_cpu_seconds();
   auto seconds = pair.run(row, transfers, in_flight);
   if (!seconds) return seconds.error();
   auto moved = (row.both_ways ? 2 : 1) * transfers;
   auto gigabytes = static_cast<double>(row.transfer_bytes() * moved) * 1e-9;
   return bench_figures{gigabytes / *seconds, *seconds * 1e6 / static_cast<double>(moved),
-                       (cpu_seconds() - cpu) / gigabytes};
+                       (core::process_cpu_seconds() - cpu) / gigabytes};
 }
 
 template <class Runs, class Value>

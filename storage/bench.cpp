@@ -1,5 +1,6 @@
 #include "storage/bench.hpp"
 
+#include "core/cpu_time.hpp"
 #include "storage/bench_pump.hpp"
 #include "storage/checksum.hpp"
 #include "storage/file_store.hpp"
@@ -16,19 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include <sys/resource.h>
-
 namespace dualpath::storage {
 namespace {
-
-double cpu_seconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
 
 double thread_cpu_seconds() {
   timespec used{};
@@ -151,12 +141,12 @@ private:
   std::span<std::byte> buffer(std::size_t lane) const { return {pool_.get() + lane * stride_, stride_}; }
 
   core::result<bench_phase> measure(std::size_t total, pump::start begin) {
-    auto cpu = cpu_seconds();
+    auto cpu = core::process_cpu_seconds();
     auto start = std::chrono::steady_clock::now();
     pump work{total, std::move(begin)};
     if (auto done = work.run(options_.in_flight); !done) return done.error();
     auto gb = static_cast<double>(options_.block_bytes * total) * 1e-9;
-    return bench_phase{gb / seconds_since(start), (cpu_seconds() - cpu) / gb};
+    return bench_phase{gb / seconds_since(start), (core::process_cpu_seconds() - cpu) / gb};
   }
 
   const bench_options options_;

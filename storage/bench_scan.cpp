@@ -1,5 +1,6 @@
 #include "storage/bench_scan.hpp"
 
+#include "core/cpu_time.hpp"
 #include "storage/bench_pump.hpp"
 #include "storage/block_directory.hpp"
 #include "storage/block_header.hpp"
@@ -39,15 +40,6 @@ std::vector<block_name> make_names(std::uint64_t blocks) {
     parent = names.back().key;
   }
   return names;
-}
-
-double cpu_seconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 using operation = std::function<void(const block_name&, block_store::done)>;
@@ -108,11 +100,11 @@ core::result<scan_bench_result> bench_scan(const scan_bench_options& options) {
     if (!written) return written.error();
     result.written_per_s = *written;
     auto start = std::chrono::steady_clock::now();
-    auto cpu_s = cpu_seconds();
+    auto cpu_s = core::process_cpu_seconds();
     std::uint64_t visited = 0;
     if (auto done = store.scan([&](const block_name&) { ++visited; }); !done) return done;
     result.scan_s = seconds_since(start);
-    result.scan_cpu_s = cpu_seconds() - cpu_s;
+    result.scan_cpu_s = core::process_cpu_seconds() - cpu_s;
     result.scanned_per_s = static_cast<double>(visited) / result.scan_s;
     if (visited != options.blocks)
       return core::error{core::errc::io, "of " + std::to_string(options.blocks) + " blocks written, "
