@@ -69,6 +69,7 @@ private:
   void hold(const block_name& name);
   void release(const block_name& name);
   std::optional<admitted_write> admit_next();
+  void give_up(const core::block_key& key);
   void note(ledger_entry entry);
   std::size_t occupied() const;
   ledger_view::own_work own_work() const { return {writing_, removing_}; }
@@ -142,8 +143,12 @@ core::result<void> bounded_store::load() {
 
 void bounded_store::evict(const core::block_key& key) {
   directory_.erase(key);
-  removing_.insert(key);
   if (tell_evicted_) tell_evicted_(key);
+  give_up(key);
+}
+
+void bounded_store::give_up(const core::block_key& key) {
+  removing_.insert(key);
   if (!ledger_) return remove_now(key);
   note({ledger_change::leaving, key, {}});
   to_remove_.push_back(key);
@@ -359,7 +364,8 @@ void bounded_store::keep_books() {
       wake_.wait(lock, wanted);
     } else if (!wake_.wait_for(lock, look_again, wanted)) { // only a turn shows what others have done
       without_news_ += look_again;
-      if (without_news_ >= patience) others_.forget_unfinished();
+      if (without_news_ >= patience)
+        for (auto& key : others_.take_over_unfinished()) give_up(key);
     }
     asked_ = false;
     lock.unlock();

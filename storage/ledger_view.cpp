@@ -1,6 +1,7 @@
 #include "storage/ledger_view.hpp"
 
 #include <unordered_set>
+#include <utility>
 
 namespace dualpath::storage {
 namespace {
@@ -59,17 +60,17 @@ void ledger_view::apply(const block_ledger::news& news, const own_work& own,
 
 void ledger_view::restart(const block_ledger::news& news, const own_work& own,
                           const std::function<void(const core::block_key&)>& lost) {
-  forget_unfinished();
+  (void)take_over_unfinished(); // all that goes on is told again
   std::unordered_set<core::block_key> named;
   for (auto& entry : news.entries) named.insert(entry.key);
   for (auto& known : directory_.by_age())
     if (!named.contains(known.key) && !own.contains(known.key)) take_away(known.key, lost);
 }
 
-void ledger_view::forget_unfinished() {
+std::set<core::block_key> ledger_view::take_over_unfinished() {
   for (auto& key : reserved_) directory_.unpin({&key, 1});
   reserved_.clear();
-  leaving_.clear();
+  return std::exchange(leaving_, {});
 }
 
 std::vector<ledger_entry> ledger_view::everything(const own_work& own) const {

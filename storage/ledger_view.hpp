@@ -34,8 +34,9 @@ public:
   bool is_leaving(const core::block_key& key) const { return leaving_.contains(key); }
   /// Others are writing or removing blocks.
   bool has_unfinished() const { return !reserved_.empty() || !leaving_.empty(); }
-  /// Whoever reserved or wanted to remove blocks seems to have died over it.
-  void forget_unfinished();
+  /// Whoever reserved or wanted to remove blocks seems to have died over it. What was reserved may be given
+  /// up like any other block; the blocks that were to be removed, which may still be there, are returned.
+  std::set<core::block_key> take_over_unfinished();
   /// All there is to say, the least recently used first.
   std::vector<ledger_entry> everything(const own_work& own) const;
 

@@ -254,5 +254,27 @@ TEST_CASE("a process that is killed while it writes takes no space from the othe
   CHECK(stored(folder.path()) == sorted(names));
 }
 
+TEST_CASE("a block that a dead process was about to remove is removed by whoever waits for its place") {
+  temp_folder folder;
+  constexpr std::uint64_t capacity = 4;
+  auto survivor = open(folder.path(), capacity);
+  auto before = chain(1, capacity), after = chain(2, capacity);
+  write_all(*survivor, before);
+  {
+    auto ledger = block_ledger::open((folder.path() / model_folder(model(1), layout)).string());
+    REQUIRE(ledger);
+    for (bool said = false; !said;) {
+      auto turn = (*ledger)->try_turn();
+      if (!turn) continue;
+      REQUIRE((*ledger)->read());
+      ledger_entry last_words{ledger_change::leaving, before.back().key, {}};
+      REQUIRE((*ledger)->add({&last_words, 1}));
+      said = true;
+    }
+  }
+  write_all(*survivor, after);
+  CHECK(stored(folder.path()) == sorted(after));
+}
+
 } // namespace
 } // namespace dualpath::storage::testing
