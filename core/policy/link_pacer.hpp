@@ -48,8 +48,8 @@ private:
   std::uint64_t under_way_bytes_ = 0;
   bool quiet_ = false;
   std::optional<instant> last_high_;
-  std::uint64_t
-      high_window_bytes_; ///< what lanes of the high table may find before them; shrinks to the window
+  /// In place of shared_bytes for lanes of the high table: after a silence it shrinks back as messages end.
+  std::uint64_t high_window_bytes_;
   std::optional<lane_index> turn_; ///< picked when the window was full; others wait until it was sent
 };
 
