@@ -27,7 +27,7 @@ public:
   piece_cursor() = default;
   piece_cursor(std::vector<strided_piece> pieces, std::uint64_t max_operation_bytes)
       : pieces_{std::move(pieces)}, max_bytes_{max_operation_bytes} {
-    for (auto& piece : pieces_) join(piece);
+    join_pieces();
     skip_empty();
   }
 
@@ -52,10 +52,28 @@ public:
   }
 
 private:
-  static void join(strided_piece& piece) {
+  static void join_rows(strided_piece& piece) {
     if (piece.local_stride != piece.bytes || piece.remote_stride != piece.bytes || piece.count == 0) return;
     piece.bytes *= piece.count;
     piece.count = 1;
+  }
+
+  static bool continues(const strided_piece& first, const strided_piece& second) {
+    return first.count == 1 && second.count == 1 && second.local_offset == first.local_offset + first.bytes
+           && second.remote_offset == first.remote_offset + first.bytes;
+  }
+
+  void join_pieces() {
+    std::size_t kept = 0;
+    for (auto& piece : pieces_) {
+      join_rows(piece);
+      if (kept != 0 && continues(pieces_[kept - 1], piece)) {
+        pieces_[kept - 1].bytes += piece.bytes;
+      } else {
+        pieces_[kept++] = piece;
+      }
+    }
+    pieces_.resize(kept);
   }
 
   void skip_empty() {
