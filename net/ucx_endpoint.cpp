@@ -120,6 +120,7 @@ bool ucx_endpoint::pump() {
     }
   }
   settle_issued();
+  send_requests();
   if (!unflushed_.empty() && flushes_ < max_flushes) start_flush();
   return break_status_ == UCS_OK && state_ == state::ready && !queue_.empty()
          && outstanding_ < limits_.window_operations;

@@ -37,11 +37,11 @@ public:
 };
 
 struct ucx_endpoint_limits {
-  std::uint32_t window_operations = 128;          ///< in flight at once
-  std::uint64_t max_operation_bytes = 4ULL << 20; ///< longer pieces are cut
-  std::uint32_t window_chunks = 16;               ///< in flight at once, where messages carry the bytes
-  std::uint64_t chunk_bytes = 256ULL << 10;
-  std::uint64_t pump_bytes = 16ULL << 20; ///< issued before the lane looks at anything else
+  std::uint32_t window_operations = 128;                ///< in flight at once
+  std::uint64_t max_operation_bytes = 4ULL << 20;       ///< longer pieces are cut
+  std::uint32_t window_chunks = 16;                     ///< in flight at once, where messages carry the bytes
+  std::uint64_t chunk_bytes = tcp_segment_bytes - 1024; ///< with its headers, one segment
+  std::uint64_t pump_bytes = 16ULL << 20;               ///< issued before the lane looks at anything else
   /// Issued before its jobs are told that they are over. Telling takes locks, and a lock waits until all that
   /// was copied before it has left the core.
   std::uint64_t settle_bytes = 256ULL << 10;
@@ -89,7 +89,7 @@ public:
   /// After close(): true once nothing is left and the endpoint may be deleted.
   bool reap(core::instant now);
 
-  /// The peer has done, or refused, a chunk of a put.
+  /// The peer has done, or refused, chunks of puts.
   void put_done(const wire::copy_reply& reply);
   /// The bytes of a chunk of a get.
   void get_data(const wire::copy_reply& reply, wire::view bytes);
@@ -120,6 +120,7 @@ private:
   struct flush;
 
   struct chunk;
+  struct carrier;
   /// How a region of the peer is reached: through a mapping of the same memory, by the network's own puts and
   /// gets, or by messages. UCX's emulation of the last is not used: it aborts the target when the initiator
   /// has died.
@@ -135,7 +136,11 @@ private:
   bool issue_native(ucx_job& job, ucp_rkey_h key);
   bool issue_mapped(ucx_job& job, std::byte* remote);
   bool issue_messages(ucx_job& job);
-  void send_chunk(ucx_job& job);
+  chunk& take_chunk(ucx_job& job, std::size_t row_limit, wire::copy_chunk& described);
+  void put_chunk(ucx_job& job);
+  void ask_for_chunk(ucx_job& job);
+  void send_requests();
+  void send_carrier(std::shared_ptr<carrier> message, letter_kind kind, wire::view payload);
   chunk* find_chunk(std::uint64_t number);
   void settle_chunk(chunk& which);
   bool network_has_puts();
@@ -155,7 +160,7 @@ private:
   void drop_queued(const ucx_job& job);
 
   static void on_operation(void* request, ucs_status_t status, void* job);
-  static void on_chunk_sent(void* request, ucs_status_t status, void* chunk);
+  static void on_carrier_sent(void* request, ucs_status_t status, void* message);
   static void on_flushed(void* request, ucs_status_t status, void* record);
   static void on_wired_up(void* request, ucs_status_t status, void* endpoint);
   static void on_error(void* endpoint, ucp_ep_h, ucs_status_t status);
@@ -182,7 +187,9 @@ private:
   std::uint32_t outstanding_ = 0, flushes_ = 0;
   std::unordered_map<const ucx_remote_region*, remote_access> access_;
   std::unordered_map<std::uint64_t, std::unique_ptr<chunk>> chunks_;
-  int network_has_puts_ = -1; ///< not known yet
+  std::vector<wire::copy_chunk> requests_; ///< of gets, sent at the end of pump()
+  std::shared_ptr<carrier> asking_;        ///< those requests' message
+  int network_has_puts_ = -1;              ///< not known yet
 };
 
 } // namespace dualpath::net

@@ -5,13 +5,19 @@
 
 namespace dualpath::net {
 
-/// Rows of a job that travel in one message and are answered by one.
-struct ucx_endpoint::chunk {
+/// A message that carries a chunk of a put, or asks for chunks of gets. Lives as long as one of its chunks.
+struct ucx_endpoint::carrier {
   ucx_endpoint* endpoint;
+  wire::bytes header, staged;
+  std::vector<chunk*> chunks;
+};
+
+/// Rows of a job that are answered together.
+struct ucx_endpoint::chunk {
   ucx_job* job;
   std::uint64_t number;
   std::vector<std::span<std::byte>> rows; ///< here
-  wire::bytes header, staged;
+  std::shared_ptr<carrier> message;
   bool sent = false, answered = false;
 };
 

@@ -59,6 +59,7 @@ void ucx_lane::enqueue(command c) {
   {
     std::lock_guard lock{mutex_};
     commands_.push_back(std::move(c));
+    posted_.store(true, std::memory_order_relaxed);
   }
   // The thread announces its sleep before it looks at the commands for the last time, so one of both sees the
   // other.
@@ -122,6 +123,7 @@ bool ucx_lane::take_commands() {
   {
     std::lock_guard lock{mutex_};
     std::swap(taken_, commands_);
+    posted_.store(false, std::memory_order_relaxed);
   }
   bool any = !taken_.empty();
   for (auto& next : taken_) {
@@ -178,11 +180,21 @@ void ucx_lane::for_each_worker(Visit visit) {
   for (auto& corpse : corpses_) visit_own(corpse);
 }
 
+/// Whether something came up that the lane has to do itself. The peer waits for it: while bytes keep coming,
+/// it must not wait until there are none.
+bool ucx_lane::has_work() const {
+  return posted_.load(std::memory_order_relaxed) || !letters_.empty() || !answers_.empty()
+         || !to_pump_.empty() || !broken_.empty();
+}
+
 bool ucx_lane::progress() {
   bool any = false;
   for_each_worker([&](ucx_worker& worker) {
     int count = 0;
-    while (count < progress_batch && ucp_worker_progress(worker.handle()) != 0) ++count;
+    while (count < progress_batch && ucp_worker_progress(worker.handle()) != 0) {
+      ++count;
+      if (has_work()) break;
+    }
     any |= count != 0;
   });
   return any;
@@ -336,7 +348,7 @@ void ucx_lane::sleep() {
   });
   if (busy) return awake();
   for_each_worker([&](ucx_worker& worker) { busy |= ucp_worker_progress(worker.handle()) != 0; });
-  if (busy || !letters_.empty() || !answers_.empty() || !broken_.empty() || !to_pump_.empty()) return awake();
+  if (busy || has_work()) return awake();
   auto left = no_deadline;
   if (next_deadline_ != no_deadline) left = std::max(core::duration{0}, next_deadline_ - clock_.now());
   // UCX raises no event for what it still has to discard of a closed endpoint, nor for the end of a flush.

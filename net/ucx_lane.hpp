@@ -122,6 +122,7 @@ private:
   bool take_commands();
   void add_job(std::unique_ptr<ucx_job> job);
   bool pump_endpoints();
+  bool has_work() const;
   bool progress();
   bool retire_broken();
   void check_deadlines(core::instant now);
@@ -174,8 +175,12 @@ private:
                                 std::size_t bytes, const ucp_am_recv_param_t* param);
 
   // Puts and gets by messages, the target's side (ucx_lane_copies.cpp).
+  struct copy_question {
+    std::shared_ptr<ucx_peer> peer;
+    std::vector<wire::copy_chunk> chunks;
+  };
   struct copy_answer {
-    wire::copy_request request;
+    wire::copy_chunk chunk;
     std::shared_ptr<ucx_peer> peer;
     std::string refusal; ///< empty: done
     std::shared_ptr<ucx_region> memory;
@@ -183,12 +188,13 @@ private:
     std::uint64_t total;
   };
   bool on_copy_letter(letter_kind kind, wire::view header, wire::view bytes);
-  std::optional<copy_answer> check_copy(wire::view header) const;
+  std::optional<copy_question> read_question(wire::view header) const;
+  copy_answer check_chunk(std::shared_ptr<ucx_peer> peer, wire::copy_chunk chunk) const;
   void on_put_data(wire::view header, wire::view bytes);
   void on_get_request(wire::view header);
   void on_copy_reply(letter_kind kind, wire::view header, wire::view bytes);
   bool send_answers();
-  void send_answer(copy_answer& answer);
+  void send_answer(copy_answer& answer, std::vector<std::uint64_t> chunks);
 
   void report(ucx_job& job, core::result<void> outcome) override;
   void wants_pump(ucx_endpoint& endpoint) override;
@@ -218,6 +224,7 @@ private:
   std::mutex mutex_;
   std::vector<command> commands_;
   std::atomic<bool> sleeping_{false};
+  std::atomic<bool> posted_{false}; ///< there are commands
   std::atomic<std::uint64_t> wake_ups_{0};
 
   // Of the lane's thread.

@@ -209,13 +209,17 @@ bytes encode(const copy_request& value) {
   return to_bytes<proto::CopyRequest>([&](proto::CopyRequest::Builder root) {
     root.setSenderInstance(value.sender_instance);
     root.setTargetInstance(value.target_instance);
-    root.setChunk(value.chunk);
-    root.setBase(value.base);
-    root.setSize(value.size);
-    auto rows = root.initRows(static_cast<unsigned>(value.rows.size()));
-    for (unsigned i = 0; i < rows.size(); ++i) {
-      rows[i].setOffset(value.rows[i].offset);
-      rows[i].setBytes(value.rows[i].bytes);
+    auto chunks = root.initChunks(static_cast<unsigned>(value.chunks.size()));
+    for (unsigned i = 0; i < chunks.size(); ++i) {
+      auto& from = value.chunks[i];
+      chunks[i].setNumber(from.number);
+      chunks[i].setBase(from.base);
+      chunks[i].setSize(from.size);
+      auto rows = chunks[i].initRows(static_cast<unsigned>(from.rows.size()));
+      for (unsigned j = 0; j < rows.size(); ++j) {
+        rows[j].setOffset(from.rows[j].offset);
+        rows[j].setBytes(from.rows[j].bytes);
+      }
     }
   });
 }
@@ -224,26 +228,31 @@ bytes encode(const copy_reply& value) {
   return to_bytes<proto::CopyReply>([&](proto::CopyReply::Builder root) {
     root.setSenderInstance(value.sender_instance);
     root.setTargetInstance(value.target_instance);
-    root.setChunk(value.chunk);
+    auto chunks = root.initChunks(static_cast<unsigned>(value.chunks.size()));
+    for (unsigned i = 0; i < chunks.size(); ++i) chunks.set(i, value.chunks[i]);
     root.setRefusal(value.refusal.c_str());
   });
 }
 
 core::result<copy_request> decode_copy_request(view from) {
-  return from_bytes<proto::CopyRequest, copy_request>(
-      "copy request", from, [](proto::CopyRequest::Reader root) -> core::result<copy_request> {
-        copy_request out{root.getSenderInstance(), root.getTargetInstance(), root.getChunk(),
-                         root.getBase(),           root.getSize(),           {}};
-        for (auto row : root.getRows()) out.rows.push_back({row.getOffset(), row.getBytes()});
-        return out;
-      });
+  return from_bytes<
+      proto::CopyRequest,
+      copy_request>("copy request", from, [](proto::CopyRequest::Reader root) -> core::result<copy_request> {
+    copy_request out{root.getSenderInstance(), root.getTargetInstance(), {}};
+    for (auto each : root.getChunks()) {
+      auto& chunk = out.chunks.emplace_back(copy_chunk{each.getNumber(), each.getBase(), each.getSize(), {}});
+      for (auto row : each.getRows()) chunk.rows.push_back({row.getOffset(), row.getBytes()});
+    }
+    return out;
+  });
 }
 
 core::result<copy_reply> decode_copy_reply(view from) {
   return from_bytes<proto::CopyReply, copy_reply>(
       "copy reply", from, [](proto::CopyReply::Reader root) -> core::result<copy_reply> {
-        return copy_reply{root.getSenderInstance(), root.getTargetInstance(), root.getChunk(),
-                          root.getRefusal().cStr()};
+        copy_reply out{root.getSenderInstance(), root.getTargetInstance(), {}, root.getRefusal().cStr()};
+        for (auto chunk : root.getChunks()) out.chunks.push_back(chunk);
+        return out;
       });
 }
 

@@ -71,17 +71,23 @@ struct row {
   std::uint64_t offset = 0, bytes = 0;
 };
 
-/// A put or get by messages: rows of one region.
-struct copy_request {
-  std::uint64_t sender_instance = 0, target_instance = 0;
-  std::uint64_t chunk = 0; ///< names the answer
+/// Rows of one region, put or got by messages.
+struct copy_chunk {
+  std::uint64_t number = 0; ///< names the answer
   std::uint64_t base = 0, size = 0;
   std::vector<row> rows;
 };
 
+/// A put's message carries one chunk and its bytes; small requests of gets travel together.
+struct copy_request {
+  std::uint64_t sender_instance = 0, target_instance = 0;
+  std::vector<copy_chunk> chunks;
+};
+
+/// The bytes of one chunk, or that puts are done or refused.
 struct copy_reply {
   std::uint64_t sender_instance = 0, target_instance = 0;
-  std::uint64_t chunk = 0;
+  std::vector<std::uint64_t> chunks;
   std::string refusal; ///< empty: done
 };
 

@@ -75,18 +75,22 @@ struct Row {
   bytes @1 :UInt64;
 }
 
+struct CopyChunk {
+  number @0 :UInt64;           # names the answer
+  base @1 :UInt64;             # of the region
+  size @2 :UInt64;
+  rows @3 :List(Row);
+}
+
 struct CopyRequest {
   senderInstance @0 :UInt64;
   targetInstance @1 :UInt64;
-  chunk @2 :UInt64;            # names the answer
-  base @3 :UInt64;             # of the region
-  size @4 :UInt64;
-  rows @5 :List(Row);
+  chunks @2 :List(CopyChunk);  # a put's message carries one
 }
 
 struct CopyReply {
   senderInstance @0 :UInt64;
   targetInstance @1 :UInt64;
-  chunk @2 :UInt64;
+  chunks @2 :List(UInt64);     # a get's data answers one
   refusal @3 :Text;            # empty: done
 }

@@ -44,10 +44,16 @@ TEST_CASE("every structure survives the wire") {
   CHECK(address->sender.who.model == engine(3).model);
   CHECK(address->sender.who.layout == engine(3).layout);
   CHECK(address->lanes == some_address().lanes);
-  auto request = wire::decode_copy_request(wire::encode(wire::copy_request{1, 2, 3, 4, 5, {{6, 7}, {8, 9}}}));
+  auto request = wire::decode_copy_request(
+      wire::encode(wire::copy_request{1, 2, {{3, 4, 5, {{6, 7}, {8, 9}}}, {10, 11, 12, {}}}}));
   REQUIRE(request);
-  CHECK(request->rows.size() == 2);
-  CHECK(request->rows[1].bytes == 9);
+  REQUIRE(request->chunks.size() == 2);
+  REQUIRE(request->chunks[0].rows.size() == 2);
+  CHECK(request->chunks[0].rows[1].bytes == 9);
+  CHECK(request->chunks[1].number == 10);
+  auto done = wire::decode_copy_reply(wire::encode(wire::copy_reply{1, 2, {3, 4}, ""}));
+  REQUIRE(done);
+  CHECK(done->chunks == std::vector<std::uint64_t>{3, 4});
   auto reply =
       wire::decode_hello_reply(wire::encode(wire::hello_reply{some_address().sender, 1, 2, 3, "no"}));
   REQUIRE(reply);
@@ -67,8 +73,8 @@ TEST_CASE("damaged structures are refused and never crash") {
   survive(wire::encode(wire::bye{1, 2, "gone"}), wire::decode_bye, random);
   survive(wire::encode(wire::message_header{1, 2, 3, 4}), wire::decode_message_header, random);
   survive(wire::encode(wire::region{1, 4096, 4096, some_address().lanes}), wire::decode_region, random);
-  survive(wire::encode(wire::copy_request{1, 2, 3, 4, 5, {{6, 7}}}), wire::decode_copy_request, random);
-  survive(wire::encode(wire::copy_reply{1, 2, 3, "no"}), wire::decode_copy_reply, random);
+  survive(wire::encode(wire::copy_request{1, 2, {{3, 4, 5, {{6, 7}}}}}), wire::decode_copy_request, random);
+  survive(wire::encode(wire::copy_reply{1, 2, {3, 4}, "no"}), wire::decode_copy_reply, random);
 }
 
 TEST_CASE("a flipped bit in a transport address or a memory key is found by its digest") {
@@ -87,6 +93,14 @@ TEST_CASE("adjacent rows become one operation, and long ones are cut") {
   auto all = joined.next();
   CHECK(all.bytes == 6400);
   CHECK(joined.at_end());
+  // The second follows the first on both sides, the third on one side only.
+  piece_cursor pieces{{{0, 0, 512, 0, 64, 1}, {64, 0, 576, 0, 64, 1}, {128, 0, 704, 0, 64, 1}}, 1 << 20};
+  CHECK(pieces.next().bytes == 128);
+  auto apart = pieces.next();
+  CHECK(apart.local_offset == 128);
+  CHECK(apart.remote_offset == 704);
+  CHECK(apart.bytes == 64);
+  CHECK(pieces.at_end());
   piece_cursor cut{{{0, 0, 0, 0, 0, 3}, {8, 0, 16, 0, 2500, 1}}, 1000};
   std::vector<std::uint64_t> sizes;
   while (!cut.at_end()) sizes.push_back(cut.next().bytes);
