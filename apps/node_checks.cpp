@@ -158,6 +158,17 @@ node_check check_ucx(const node_facts& f) {
        {true, ok, f.ucx_version + ":" + list, ""}});
 }
 
+node_check check_socket_buffers(const node_facts& f) {
+  auto most = f.most_receive_buffer_bytes.value_or(net::tcp_receive_buffer_bytes);
+  auto text = core::format_bytes(most) + " to receive";
+  return first_of(
+      "socket buffers", "KV transfers over TCP at full speed",
+      {{most < net::tcp_receive_buffer_bytes, warn, text + "; bursts overrun it and come again later",
+        "sysctl -w net.core.rmem_max=" + std::to_string(net::tcp_receive_buffer_bytes)
+            + ", and in /etc/sysctl.d"},
+       {true, ok, text, ""}});
+}
+
 node_check check_ptrace(const node_facts& f) {
   auto scope = f.ptrace_scope.value_or(0);
   auto text =
@@ -223,10 +234,10 @@ node_check check_clock(const node_facts& f) {
 } // namespace
 
 std::vector<node_check> judge_node(const node_facts& facts) {
-  return {check_io_uring(facts),      check_store(facts), check_memory_lock(facts), check_open_files(facts),
-          check_shared_memory(facts), check_rdma(facts),  check_copies(facts),      check_ucx(facts),
-          check_ptrace(facts),        check_pmix(facts),  check_gpu(facts),         check_huge_pages(facts),
-          check_cpu(facts),           check_clock(facts)};
+  return {check_io_uring(facts),       check_store(facts),  check_memory_lock(facts), check_open_files(facts),
+          check_shared_memory(facts),  check_rdma(facts),   check_copies(facts),      check_ucx(facts),
+          check_socket_buffers(facts), check_ptrace(facts), check_pmix(facts),        check_gpu(facts),
+          check_huge_pages(facts),     check_cpu(facts),    check_clock(facts)};
 }
 
 bool is_fit(std::span<const node_check> checks) {

@@ -40,8 +40,9 @@ struct node_facts {
   bool peer_memory = false;  ///< a driver lets NICs reach the memory of GPUs
   std::string ucx_version;
   std::vector<net::ucx_transport> ucx_transports;
-  std::optional<std::uint64_t> ptrace_scope; ///< of Yama; nothing: no Yama
-  bool may_trace = false;                    ///< CAP_SYS_PTRACE
+  std::optional<std::uint64_t> most_receive_buffer_bytes; ///< sysctl net.core.rmem_max
+  std::optional<std::uint64_t> ptrace_scope;              ///< of Yama; nothing: no Yama
+  bool may_trace = false;                                 ///< CAP_SYS_PTRACE
 
   std::string pmix_version; ///< "": no library
   bool in_pmix = false;     ///< started by a launcher that serves PMIx

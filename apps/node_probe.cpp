@@ -113,6 +113,7 @@ void probe_network(node_facts& facts) {
       fs::exists("/sys/module/nvidia_peermem") || fs::exists("/sys/kernel/mm/memory_peers/nv_mem");
   facts.ucx_version = net::ucx_version();
   facts.ucx_transports = net::list_ucx_transports();
+  facts.most_receive_buffer_bytes = number_in("/proc/sys/net/core/rmem_max");
 }
 
 /// "OpenPMIx 4.2.2 (PMIx Standard: ...)" is more than anybody needs.

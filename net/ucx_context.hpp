@@ -16,6 +16,9 @@
 
 namespace dualpath::net {
 
+/// What UCX sends at once over TCP, and receives without putting it together from parts; headers included.
+inline constexpr std::uint64_t tcp_segment_bytes = 128ULL << 10;
+
 using ucx_settings = std::vector<std::pair<std::string, std::string>>;
 
 /// "text: what UCX says", as an error of the peer being gone unless the status says otherwise.

@@ -2,10 +2,15 @@
 // thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace dualpath::net {
+
+/// Of a connection over TCP: what may be under way to a lane that is busy elsewhere, and what Linux adds to
+/// it. Taken where net.core.rmem_max allows it.
+inline constexpr std::uint64_t tcp_receive_buffer_bytes = 4ULL << 20;
 
 struct ucx_transport {
   std::string name;   ///< as in UCX_TLS, e.g. rc_verbs, tcp, posix

@@ -37,6 +37,7 @@ node_facts good_node() {
   f.peer_memory = true;
   f.ucx_version = "1.13.1";
   f.ucx_transports = {{"rc_mlx5", "mlx5_0:1"}, {"tcp", "eth0"}, {"posix", "memory"}};
+  f.most_receive_buffer_bytes = 4 << 20;
   f.ptrace_scope = 0;
   f.pmix_version = "OpenPMIx 4.2.2";
   f.built_with_cuda = true;
@@ -100,6 +101,8 @@ const fault faults[] = {
      [](auto& f) { f.copies_device.clear(), f.copies_error = "cannot lock"; }},
     {"local copies", check_status::warn, "does not reach the memory of GPUs", "nvidia-peermem",
      [](auto& f) { f.peer_memory = false; }},
+    {"socket buffers", check_status::warn, "208 KiB", "net.core.rmem_max=4194304",
+     [](auto& f) { f.most_receive_buffer_bytes = 212992; }},
     {"UCX", check_status::fail, "without a transport to other nodes: posix", "UCX_TLS",
      [](auto& f) {
        f.ucx_transports = {{"posix", "memory"}};
@@ -189,7 +192,7 @@ TEST_CASE("the table has what is wrong, what for and the fix; JSON has all of it
   CHECK_THAT(text, Catch::Contains("fail  io_uring"));
   CHECK_THAT(text, Catch::Contains("for: block stores in folders"));
   CHECK_THAT(text, Catch::Contains("fix: use kernel 5.15"));
-  CHECK_THAT(text, Catch::Contains("12 ok, 1 to improve, 1 missing"));
+  CHECK_THAT(text, Catch::Contains("13 ok, 1 to improve, 1 missing"));
   auto json = nlohmann::json::parse(checks_json(checks));
   CHECK(json["ok"] == false);
   REQUIRE(json["checks"].size() == checks.size());
