@@ -24,7 +24,9 @@ public:
     posix_spawn_file_actions_adddup2(&actions, to[0], 0);
     posix_spawn_file_actions_adddup2(&actions, from[1], 1);
     auto size = std::to_string(bytes);
-    const char* arguments[] = {DUALPATH_TEST_PEER, transports.c_str(), memory.c_str(), size.c_str(), nullptr};
+    auto device = transports == "rc_v" ? device_of(core::engine_id{2}) : std::string{};
+    const char* arguments[] = {DUALPATH_TEST_PEER, transports.c_str(), memory.c_str(),
+                               size.c_str(),       device.c_str(),     nullptr};
     auto spawned =
         posix_spawn(&pid_, DUALPATH_TEST_PEER, &actions, nullptr, const_cast<char**>(arguments), environ);
     posix_spawn_file_actions_destroy(&actions);

@@ -43,7 +43,7 @@ class soak {
 public:
   soak(const std::string& world_name, const std::string& memory, std::uint64_t start)
       : around_{make_world(world_name)},
-        transports_{world_name == "tcp" ? "tcp" : "posix,cma,self,tcp"},
+        transports_{transports_of(world_name)},
         memory_{memory},
         random_{start},
         here_{around_->open(engine(1))} {

@@ -31,15 +31,15 @@ public:
     options.self = self;
     options.transports = transports_;
     // Two RDMA devices stand for two machines.
-    if (const char* devices = std::getenv("DUALPATH_TEST_DEVICES"); devices && transports_ == "rc_v")
-      options.settings.emplace_back("NET_DEVICES", nth_of(devices, self.engine.value));
+    if (auto device = device_of(self.engine); !device.empty() && transports_ == "rc_v")
+      options.settings.emplace_back("NET_DEVICES", device);
     auto opened = open_ucx_fabric(std::move(options));
     if (!opened) FAIL(opened.error().text);
     return std::move(*opened);
   }
   core::clock& clock() override { return clock_; }
   bool let_run(const std::function<bool(std::chrono::milliseconds)>& reached) override {
-    return reached(30s);
+    return reached(30s * patience());
   }
 
 private:
@@ -97,9 +97,21 @@ std::unique_ptr<world> make_world(const std::string& name) {
   constexpr std::string_view paced = "paced ";
   if (name.starts_with(paced)) return std::make_unique<paced_world>(make_world(name.substr(paced.size())));
   if (name == "simulated") return std::make_unique<simulated_world>();
-  if (name == "tcp" || name == "rc_v") return std::make_unique<ucx_world>(name);
-  return std::make_unique<ucx_world>("posix,cma,self,tcp");
+  return std::make_unique<ucx_world>(transports_of(name));
 }
+
+std::string transports_of(const std::string& name) {
+  return name == "shared memory" ? "posix,cma,self,tcp" : name;
+}
+
+std::string device_of(core::engine_id engine) {
+  const char* devices = std::getenv("DUALPATH_TEST_DEVICES");
+  return devices == nullptr ? std::string{} : nth_of(devices, engine.value);
+}
+
+bool emulated() { return std::getenv("DUALPATH_TEST_EMULATED") != nullptr; }
+int patience() { return emulated() ? 3 : 1; }
+std::uint64_t bulk(std::uint64_t bytes) { return emulated() ? bytes / 16 : bytes; }
 
 identity engine(std::uint32_t number) {
   identity self;

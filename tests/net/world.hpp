@@ -52,6 +52,14 @@ private:
 
 using ending = std::optional<core::error>; ///< nothing: done
 
+/// Whether DUALPATH_TEST_EMULATED says that CPU and network are: tens of MB/s, and hardly any CPU where the
+/// machine has other work. Tests then move less; what they demand stays.
+bool emulated();
+/// Deadlines and limits of tests are multiplied by it.
+int patience();
+/// `bytes`, or a sixteenth of them where moving all would take minutes.
+std::uint64_t bulk(std::uint64_t bytes);
+
 class world {
 public:
   virtual ~world() = default;
@@ -67,13 +75,17 @@ public:
     REQUIRE(reached);
     return box.values();
   }
-  core::instant soon() { return clock().now() + 20s; }
+  core::instant soon() { return clock().now() + 20s * patience(); }
 };
 
 /// Those every machine has, each also with paced lanes, or only the one DUALPATH_TEST_FABRIC names: rc_v is
 /// UCX over RDMA, its fabrics on the devices DUALPATH_TEST_DEVICES lists, in turn by engine.
 std::vector<std::string> all_worlds();
 std::unique_ptr<world> make_world(const std::string& name);
+/// As UCX names the transports of that world.
+std::string transports_of(const std::string& name);
+/// The RDMA device of that engine; empty where none is asked for.
+std::string device_of(core::engine_id engine);
 
 identity engine(std::uint32_t number);
 std::uint64_t seed();

@@ -1,7 +1,7 @@
 // A fabric in a process of its own, for tests that kill it. Arguments: transports, "allocated" or "attached",
-// bytes. Prints the address and the exported region in hexadecimal, one a line, then obeys lines: "fill N"
-// sets every byte of the region to N and answers "ok"; "sum" answers the sum of all bytes. It ends with its
-// input.
+// bytes, RDMA device or nothing. Prints the address and the exported region in hexadecimal, one a line, then
+// obeys lines: "fill N" sets every byte of the region to N and answers "ok"; "sum" answers the sum of all
+// bytes. It ends with its input.
 #include "net/ucx_fabric.hpp"
 
 #include <algorithm>
@@ -25,12 +25,13 @@ void print_hex(std::span<const std::byte> bytes) {
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc != 5) return 2;
   core::steady_clock clock;
   std::vector<std::byte> own; // the fabric uses it to its end
   net::ucx_fabric_options options;
   options.clock = &clock;
   options.transports = argv[1];
+  if (std::string device = argv[4]; !device.empty()) options.settings.emplace_back("NET_DEVICES", device);
   options.self.engine = core::engine_id{2};
   options.self.model.bytes[0] = 7;
   options.self.layout = {.layers = 4, .block_tokens = 64, .token_bytes = 128};
