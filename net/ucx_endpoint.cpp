@@ -96,10 +96,17 @@ std::vector<std::unique_ptr<ucx_job>> ucx_endpoint::take_waiting() {
   return taken;
 }
 
-void ucx_endpoint::become_ready() {
+void ucx_endpoint::become_ready(core::instant now) {
   if (state_ != state::connecting) return;
   state_ = state::ready;
+  if (lane_ == lane::control && network_has_puts()) alive_at_ = now + limits_.alive_interval;
   if (!queue_.empty()) owner_.wants_pump(*this);
+}
+
+bool ucx_endpoint::wants_alive(core::instant now) {
+  if (state_ != state::ready || now < alive_at_) return false;
+  alive_at_ = now + limits_.alive_interval;
+  return jobs_.empty() && wired_up(); // what is in flight tells as well
 }
 
 bool ucx_endpoint::pump() {
@@ -456,7 +463,7 @@ core::instant ucx_endpoint::next_deadline() const {
     if (lingers_ || unreported_ != 0 || close_request_ != nullptr) return fence_until_;
     return owns_worker() ? settled_at() : no_deadline;
   }
-  auto next = no_deadline;
+  auto next = leaving ? no_deadline : alive_at_;
   for (auto& job : jobs_) next = std::min(next, job->deadline);
   return next;
 }

@@ -51,6 +51,7 @@ struct ucx_endpoint_limits {
   core::duration fence_grace = std::chrono::seconds{2}; ///< for operations that UCX lost when its peer died
   /// How long a closed endpoint waits for the end of its wire-up.
   core::duration wire_up_patience = std::chrono::seconds{5};
+  core::duration alive_interval = std::chrono::seconds{1}; ///< see ucx_endpoint::wants_alive()
 };
 
 class ucx_endpoint {
@@ -70,7 +71,11 @@ public:
   /// Takes a job; it is issued once the endpoint is ready, an internal one at once.
   void add(std::unique_ptr<ucx_job> job);
   /// The handshake is done.
-  void become_ready();
+  void become_ready(core::instant now);
+  /// True once an interval where only a letter shows whether the peer lives, on the control lane over RDMA:
+  /// UCX 1.13 asks an idle connection for that through its wire-up, which must not be given up (UD_TIMEOUT in
+  /// ucx_context.cpp). A letter goes through the connection itself, which breaks after the NIC's retries.
+  bool wants_alive(core::instant now);
   /// The peer's side is wired up: something came that it sent on the connection.
   void heard() { heard_ = true; }
   /// After close(), while the connection is still there: a last message, which reap() waits for.
@@ -174,7 +179,7 @@ private:
   std::shared_ptr<ucx_worker> worker_; ///< outlives every handle below
   ucp_ep_h ep_ = nullptr;
   void* close_request_ = nullptr;
-  core::instant opened_at_{0}, fence_until_ = no_deadline;
+  core::instant opened_at_{0}, fence_until_ = no_deadline, alive_at_ = no_deadline;
   bool watches_wire_up_ = false, heard_ = false, lingers_ = false;
   std::uint32_t wire_up_flushes_ = 0;
   wire::bytes late_message_;

@@ -51,9 +51,10 @@ enum class letter_kind : std::uint8_t {
   put_data,
   put_done,
   get_request,
-  get_data
+  get_data,
+  alive ///< says nothing: that it does not arrive is what tells
 };
-inline constexpr std::size_t letter_kinds = 8;
+inline constexpr std::size_t letter_kinds = 9;
 
 class ucx_endpoint;
 

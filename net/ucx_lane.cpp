@@ -252,7 +252,9 @@ void ucx_lane::check_slot(slot& place, core::instant now) {
   bool was_open = place.handshake.open();
   bool fence = false;
   for (auto end : {place.asking.get(), place.answering.get()}) {
-    if (end != nullptr) fence |= end->expire(now);
+    if (end == nullptr) continue;
+    fence |= end->expire(now);
+    if (end->wants_alive(now)) send_internal(*end, letter_kind::alive, {}, false, no_deadline);
   }
   std::vector<waiter> late;
   std::erase_if(place.waiters, [&](auto& waiting) {

@@ -83,6 +83,8 @@ bool ucx_lane::read_letters() {
     case letter_kind::message:
       on_message(next);
       break;
+    case letter_kind::alive:
+      break;
     default:
       on_copy_letter(next.kind, next.header, next.data);
     }
@@ -206,7 +208,8 @@ void ucx_lane::on_message(letter& from) {
 
 /// Both ends know each other: jobs may go.
 void ucx_lane::welcome(slot& place, ucx_endpoint& endpoint) {
-  endpoint.become_ready();
+  endpoint.become_ready(clock_.now());
+  set_deadline(endpoint.next_deadline());
   if (lane_ != lane::control) return;
   auto peer = endpoint.peer();
   host_.hands_shaken(peer);

@@ -114,6 +114,15 @@ TEST_CASE("when a peer is killed, what is in flight resolves, it is reported dow
   CHECK((gone.error().code == core::errc::disconnected || gone.error().code == core::errc::timed_out));
 }
 
+TEST_CASE("a peer that dies while nothing is under way is reported down") {
+  two_processes both{any_transport(), "allocated"};
+  outcome<std::string> downs;
+  both.here->on_peer_down([downs](peer_id, std::string why) mutable { downs.set(why); });
+  REQUIRE_FALSE(put(*both.around, *both.here, both.moving(0, 4096)));
+  both.peer.kill();
+  CHECK(both.around->await(downs)[0].find("engine 2") != std::string::npos);
+}
+
 TEST_CASE("a get from a peer that stands still times out, never writes late, and the lane comes back") {
   two_processes both{any_transport(), "attached"};
   REQUIRE(both.peer.ask("fill 5") == "ok");
