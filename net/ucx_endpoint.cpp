@@ -1,3 +1,4 @@
+#include "net/payload_access.hpp"
 #include "net/ucx_endpoint_chunk.hpp"
 
 #include <algorithm>
@@ -167,6 +168,7 @@ bool ucx_endpoint::issue(ucx_job& job) {
 
 bool ucx_endpoint::issue_mapped(ucx_job& job, std::byte* remote) {
   auto local = job.local->bytes().data();
+  payload_access here;
   while (!job.cursor.at_end()) {
     auto next = job.cursor.next();
     if (job.what == ucx_job::kind::put) {

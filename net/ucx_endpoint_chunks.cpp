@@ -1,6 +1,7 @@
 // Puts and gets by messages, for transports that have none of their own. The peer checks every request
 // against the regions it has registered; an answer to a chunk that is no longer waiting is dropped, so
 // nothing lands late.
+#include "net/payload_access.hpp"
 #include "net/ucx_endpoint_chunk.hpp"
 
 #include <algorithm>
@@ -58,6 +59,7 @@ void ucx_endpoint::put_chunk(ucx_job& job) {
     payload = part.rows[0];
   } else {
     auto& staged = part.message->staged;
+    payload_access here;
     staged.reserve(limits_.chunk_bytes);
     for (auto& row : part.rows) staged.insert(staged.end(), row.begin(), row.end());
     payload = staged;
@@ -156,6 +158,7 @@ void ucx_endpoint::get_data(const wire::copy_reply& reply, wire::view bytes) {
         core::error{core::errc::disconnected, peer_->name() + " sent " + std::to_string(bytes.size())
                                                   + " bytes for a get of " + std::to_string(wanted)};
   } else {
+    payload_access here;
     for (auto& row : part->rows) {
       std::memcpy(row.data(), bytes.data(), row.size());
       bytes = bytes.subspan(row.size());

@@ -1,5 +1,6 @@
 // The target's side of puts and gets by messages. Bytes of a put are copied inside the receive callback,
 // straight from the transport's buffer; answers are sent outside it.
+#include "net/payload_access.hpp"
 #include "net/ucx_lane.hpp"
 
 #include <cstring>
@@ -58,6 +59,7 @@ void ucx_lane::on_put_data(wire::view header, wire::view bytes) {
   if (answer.refusal.empty() && answer.total != bytes.size())
     answer.refusal = "its payload and rows differ in size";
   if (answer.refusal.empty()) {
+    payload_access here;
     for (auto& row : answer.chunk.rows) {
       std::memcpy(answer.memory->bytes().data() + row.offset, bytes.data(), row.bytes);
       bytes = bytes.subspan(row.bytes);
@@ -135,6 +137,7 @@ void ucx_lane::send_answer(copy_answer& answer, std::vector<std::uint64_t> chunk
       job->borrowed = memory.subspan(rows[0].offset, rows[0].bytes);
       job->local = answer.memory;
     } else {
+      payload_access here;
       job->payload.reserve(answer.total);
       for (auto& row : rows) {
         auto from = memory.subspan(row.offset, row.bytes);
