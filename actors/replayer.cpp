@@ -195,6 +195,13 @@ void replayer_state::on_interrupted(core::request_id request) {
   resume_round(sessions[found->second]);
 }
 
+void replayer_state::on_nodes_awaited(const proto::nodes_awaited& event) {
+  last_event = settings->clock->now();
+  if (!event.given_up) return;
+  finish(core::error{core::errc::disconnected, event.why + "; " + std::to_string(rounds_done) + " of "
+                                                   + std::to_string(rounds_total) + " rounds are done"});
+}
+
 void replayer_state::resume_round(session& s) {
   auto& record = s.rounds.back();
   auto& generated = record.generated;
@@ -242,6 +249,7 @@ proto::client_actor::behavior_type replayer(replayer_state::self_pointer self, s
         self->state.acknowledged(event.request);
         self->state.on_interrupted(event.request);
       },
+      [self](const proto::nodes_awaited& event) { self->state.on_nodes_awaited(event); },
       [self](const proto::rejected& event) {
         self->state.finish(core::error{core::errc::invalid_argument, event.why});
       },

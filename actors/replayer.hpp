@@ -82,6 +82,7 @@ struct replayer_state {
   void on_tokens(const proto::tokens& event);
   void on_done_round(const proto::round_done& event);
   void on_interrupted(core::request_id request);
+  void on_nodes_awaited(const proto::nodes_awaited& event);
   void on_drain();
   void end_if_over();
   core::duration watch_interval() const;

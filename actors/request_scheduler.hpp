@@ -14,9 +14,11 @@
 #include "core/policy/adoption.hpp"
 #include "core/policy/path_choice.hpp"
 #include "core/policy/read_balance.hpp"
+#include "core/policy/role_watch.hpp"
 #include "proto/interfaces.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <optional>
@@ -74,6 +76,11 @@ struct abandon_order {
   std::uint64_t since_round = 0;
 };
 
+struct role_entry {
+  core::role_watch watch;
+  std::vector<std::string> lost_nodes; ///< that had it, and how they were lost
+};
+
 struct node_entry {
   std::deque<core::request_id> waiting; ///< decode groups: their private queue
   std::uint64_t read_outstanding_tokens =
@@ -95,6 +102,7 @@ struct request_scheduler_state {
   };
 
   static inline const char* name = "scheduler";
+  static constexpr std::uint64_t roles_tick = 1;
   self_pointer self = nullptr;
   settings_ptr settings;
   proto::directory_actor directory;
@@ -109,8 +117,10 @@ struct request_scheduler_state {
   std::deque<core::request_id> without_group;              ///< there is no decode group to wait in
   std::map<core::node_id, caf::strong_actor_ptr> draining; ///< and who asked for it
   std::vector<waiter> waiters;
-  std::string told_missing;    ///< what missing_roles() said last
-  core::flight_budget flights; ///< requests given to the nodes of prefill engines
+  std::array<role_entry, 2> roles; ///< prefill, decode
+  std::string told_missing;        ///< the roles that were last said to be missing
+  bool looks_for_nodes = false;    ///< a timer runs that watches them
+  core::flight_budget flights;     ///< requests given to the nodes of prefill engines
   std::uint64_t turn = 0;
   core::read_balance balance;
   std::uint64_t stock_round = 0;
@@ -168,10 +178,21 @@ struct request_scheduler_state {
   void drain_node(core::node_id node, caf::strong_actor_ptr asked_by);
   void check_drained(core::node_id node);
   void rebalance();
-  std::string missing_roles() const;
+
+  // Roles that no node has.
+  bool role_is_served(core::engine_role role) const;
+  bool role_is_live(core::engine_role role) const;
   bool ready_for(const waiter& w) const;
   void answer_waiters();
+  std::uint64_t requests_waiting() const;
+  std::string missing_roles() const;
   void say_what_is_missing();
+  std::string lost_nodes() const;
+  void watch_roles();
+  void give_up_for_want_of(core::engine_role role);
+  void tell_clients(const proto::nodes_awaited& news);
+  role_entry& entry_of(core::engine_role role) { return roles[static_cast<std::size_t>(role)]; }
+  const role_entry& entry_of(core::engine_role role) const { return roles[static_cast<std::size_t>(role)]; }
 
   template <class News>
   void tell(const proto::engine_up& listener, const News& news) {

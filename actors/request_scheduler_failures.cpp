@@ -297,6 +297,7 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
   self->state.settings = std::move(settings);
   self->state.balance = core::read_balance{self->state.settings->node_shape};
   self->state.directory = std::move(directory);
+  for (auto& role : self->state.roles) role.watch = core::role_watch{self->state.settings->role_patience};
   self->state.flights =
       core::flight_budget{self->state.settings->control_in_flight_bytes, self->state.settings->flights};
   self->state.leases_in_use = core::open_share(self->state.settings->usage, core::resource::leases);
@@ -319,6 +320,11 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
       [self](const proto::stock& event) { self->state.compare_stock(event); },
       [self](const proto::withdrawn& event) { self->state.withdrawn(event.request); },
       [self](const proto::tick& timer) {
+        if (timer.id == request_scheduler_state::roles_tick) {
+          self->state.looks_for_nodes = false;
+          self->state.watch_roles();
+          return;
+        }
         self->state.take_stock();
         self->delayed_send(self, self->state.settings->deadline, timer);
       },

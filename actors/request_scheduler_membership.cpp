@@ -15,6 +15,7 @@ void request_scheduler_state::node_lost(const proto::node_lost& event) {
   std::vector<core::engine_id> gone;
   for (auto& [id, engine] : engines)
     if (engine.info.node == event.node && !engine.lost) gone.push_back(id);
+  if (!gone.empty()) entry_of(engines.at(gone.front()).info.role).lost_nodes.push_back(event.why);
   for (auto id : gone) {
     auto& engine = engines.at(id);
     engine.returning.reset();
@@ -37,37 +38,6 @@ void request_scheduler_state::node_lost(const proto::node_lost& event) {
     w.answer.deliver(caf::make_error(caf::sec::runtime_error, event.why));
     return true;
   });
-}
-
-/// The roles that no living engine has; "": none.
-std::string request_scheduler_state::missing_roles() const {
-  auto prefill = false, decode = false;
-  for (auto& [id, engine] : engines)
-    if (engine.alive) (engine.info.role == core::engine_role::prefill ? prefill : decode) = true;
-  if (prefill && decode) return "";
-  return prefill ? "decode" : decode ? "prefill" : "prefill and decode";
-}
-
-bool request_scheduler_state::ready_for(const waiter& w) const {
-  auto up = std::count_if(engines.begin(), engines.end(), [](auto& e) { return e.second.alive; });
-  return up >= static_cast<std::ptrdiff_t>(w.count) && missing_roles().empty();
-}
-
-void request_scheduler_state::answer_waiters() {
-  std::erase_if(waiters, [this](waiter& w) {
-    if (!ready_for(w)) return false;
-    w.answer.deliver(static_cast<std::uint32_t>(engines.size()));
-    return true;
-  });
-}
-
-/// Where requests, or the run itself, wait for nodes of a role that nobody is about to bring.
-void request_scheduler_state::say_what_is_missing() {
-  auto starts_empty = std::any_of(waiters.begin(), waiters.end(), [](auto& w) { return w.count == 0; });
-  auto missing = starts_empty || !requests.empty() ? missing_roles() : std::string{};
-  if (missing == std::exchange(told_missing, missing) || missing.empty()) return;
-  core::log_event(core::log_level::warn, "waiting_for_nodes",
-                  {{"missing", missing}, {"requests_waiting", requests.size()}});
 }
 
 void request_scheduler_state::drain_node(core::node_id node, caf::strong_actor_ptr asked_by) {
@@ -112,6 +82,7 @@ void request_scheduler_state::rebalance() {
     (engine.info.role == core::engine_role::prefill ? prefill : decode).insert(engine.info.node);
   }
   say_what_is_missing();
+  watch_roles();
   auto told =
       balance.reshape(static_cast<std::uint32_t>(prefill.size()), static_cast<std::uint32_t>(decode.size()));
   if (!told) return;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace dualpath::actors {
 
@@ -56,7 +57,10 @@ struct cluster_settings {
   core::duration compute_deadline =
       std::chrono::seconds{300}; ///< of a layer in prefill, of a step in decode; then the engine is restarted
   core::duration write_retry_interval = std::chrono::seconds{2}; ///< after a full disk
-  std::uint32_t restart_budget = 5;                              ///< of an engine, in restart_window
+  /// How long requests may wait for a role that no node has any more; then the run is given up.
+  core::duration role_patience{0};
+  std::string join_address;         ///< HOST:PORT where nodes may join; "": none can
+  std::uint32_t restart_budget = 5; ///< of an engine, in restart_window
   core::duration restart_window = std::chrono::seconds{60};
 
   bool stores_blocks() const { return policy != core::policy::recompute; }

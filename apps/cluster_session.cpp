@@ -149,6 +149,7 @@ core::result<std::unique_ptr<cluster_session>> cluster_session::open(const run_o
     session->net_device_ = net::device_of(where->host);
     auto contact = session->listen(options, *secret, *where);
     if (!contact) return contact.error();
+    session->join_address_ = contact->host + ":" + std::to_string(contact->port);
     if (auto there = session->await_nodes(options, *contact, on_wait); !there) return there.error();
   }
   return session;

@@ -36,6 +36,8 @@ public:
   /// Where the data plane of this process listens; "": everywhere.
   const std::string& net_device() const { return net_device_; }
   const std::string& secret() const { return secret_; }
+  /// Where nodes may join by hand; "": none can.
+  const std::string& join_address() const { return join_address_; }
   const proto::membership_actor& membership() const { return membership_; }
   const option_values& settings() const { return settings_; }
   std::uint64_t next_run() { return ++run_; }
@@ -50,7 +52,7 @@ private:
   std::unique_ptr<actors::control_plane> plane_;
   proto::membership_actor membership_;
   option_values settings_;
-  std::string net_device_ = "lo", secret_;
+  std::string net_device_ = "lo", secret_, join_address_;
   std::uint64_t run_ = 0;
 };
 

@@ -183,6 +183,10 @@ const option_row table[] = {
      "How long all nodes of --cluster may take to join, as in 60s; without it a minute under mpirun or srun, "
      "and any time with --listen",
      [](run_options& o, const values& v) { return set_time(v[0], o.join_timeout); }},
+    {"wait-for-role", cluster_group, kind::text, "TIME", "3min",
+     "With --listen: how long requests wait for a new node when the last one of a role was lost, before the "
+     "run is given up",
+     [](run_options& o, const values& v) { return set_time(v[0], o.wait_for_role); }},
     {"secret-file", cluster_group, kind::text, "FILE", "",
      "File whose first line every process of the cluster must know; needed with --listen",
      [](run_options& o, const values& v) {

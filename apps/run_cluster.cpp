@@ -228,6 +228,8 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   core::flight_peaks flights;
   calibrated->settings->flights = &flights;
   calibrated->settings->faults = &*faults;
+  calibrated->settings->join_address = session.join_address();
+  if (!session.join_address().empty()) calibrated->settings->role_patience = options.wait_for_role;
   if (inputs.await_idle || !faults->empty()) calibrated->settings->usage = &usage;
   inject_device_faults(*nodes, *faults, *calibrated->settings);
 

@@ -47,6 +47,7 @@ caf::behavior everybody(caf::event_based_actor*, inbox* in) {
       [in](const proto::prefill_work& work) {
         in->prefill.push_back({work.request.id, work.request.epoch, work.request.hits.blocks()});
       },
+      [](const proto::nodes_awaited&) {},
       [in](const proto::rejected&) { ++in->rejected; },
       [](const proto::accepted&) {},
       [](const proto::engine_up&) {},

@@ -55,6 +55,11 @@ typename Inspector::result_type inspect(Inspector& f, drain&) {
 }
 
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, nodes_awaited& x) {
+  return f(caf::meta::type_name("nodes_awaited"), x.why, x.given_up);
+}
+
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, rejected& x) {
   return f(caf::meta::type_name("rejected"), x.request, x.why);
 }
@@ -286,6 +291,7 @@ CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::tokens))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::round_done))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::interrupted))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::drain))
+CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::nodes_awaited))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::rejected))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::fetch_work))
 CAF_ADD_TYPE_ID(dualpath, (dualpath::proto::prefill_work))

@@ -11,8 +11,8 @@ template <class... Ts>
 using on = caf::reacts_to<Ts...>;
 
 /// Whoever submits rounds and receives their tokens.
-using client_actor = caf::typed_actor<on<accepted>, on<tokens>, on<round_done>, on<interrupted>, on<rejected>,
-                                      on<drain>, on<tick>>;
+using client_actor = caf::typed_actor<on<accepted>, on<tokens>, on<round_done>, on<interrupted>,
+                                      on<nodes_awaited>, on<rejected>, on<drain>, on<tick>>;
 
 using scheduler_actor =
     caf::typed_actor<on<submit>, on<fetch_work>, on<part_read>, on<hits_read>, on<handed_over>,

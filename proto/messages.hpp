@@ -118,6 +118,12 @@ struct withdrawn {
 };
 /// To the client itself: submit no further rounds, and end when those under way have ended.
 struct drain {};
+/// To the client: requests wait for a role that no node has any more, which is told again and again, so that
+/// nobody takes the silence for a fault.
+struct nodes_awaited {
+  std::string why;
+  bool given_up = false; ///< nobody has joined in time: no request will be served any more
+};
 /// The request can never be served.
 struct rejected {
   core::request_id request;

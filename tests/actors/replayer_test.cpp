@@ -122,3 +122,31 @@ TEST_CASE("a round that is interrupted while the replay drains is submitted agai
   REQUIRE(r.results.size() == 1);
   CHECK((*r.results[0]).rounds.size() == 1);
 }
+
+TEST_CASE("a replay whose cluster awaits nodes does not take the silence for a stall", "[replayer]") {
+  auto told = GENERATE(true, false);
+  replay r;
+  r.options.stall_limit = std::chrono::seconds{10};
+  r.start();
+  for (int second = 0; second < 30; second += 5) {
+    if (told) r.scheduler.send(r.client, proto::nodes_awaited{"test", false});
+    r.advance(std::chrono::seconds{5});
+  }
+  CHECK(r.results.empty() == told);
+  r.scheduler.send(r.client, proto::nodes_awaited{"test", true});
+  r.run();
+  REQUIRE(r.results.size() == 1);
+  if (!told) CHECK_THAT(r.results[0].error().text, Catch::Contains("nothing arrived"));
+}
+
+TEST_CASE("a replay that is given up ends with the reason and how far it came", "[replayer]") {
+  replay r;
+  r.start();
+  r.serve(*r.submitted());
+  r.scheduler.send(r.client, proto::nodes_awaited{"no decode node is left", true});
+  r.run();
+  REQUIRE(r.results.size() == 1);
+  REQUIRE_FALSE(r.results[0]);
+  CHECK(r.results[0].error().code == core::errc::disconnected);
+  CHECK(r.results[0].error().text == "no decode node is left; 1 of 6 rounds are done");
+}

@@ -49,6 +49,20 @@ TEST_CASE("a rank that is killed costs no token under mpirun --enable-recovery")
   CHECK(read_report(place.path("report.json")).digests.at(0) == digest_of_one_process(long_workload()));
 }
 
+TEST_CASE("the loss of the last decode node ends a run under mpirun at once, since nobody can join it") {
+  child_process job{mpirun(2)
+                    + program(words{"run", "--cluster", "1P1D", "--log-level", "debug"} + long_workload())};
+  REQUIRE(job.await_line("request_dispatched request=20 ") >= 0);
+  auto victim = process_with("OMPI_COMM_WORLD_RANK=1", job.pid());
+  REQUIRE(victim > 0);
+  REQUIRE(::kill(victim, SIGKILL) == 0);
+  job.wait(); // says nothing: with --enable-recovery mpirun has 0 whatever the ranks had
+  INFO(job.output());
+  CHECK(job.output().find("dualpath: no decode node is left, and none can join what a launcher has started: "
+                          "node 1 (decode, on ")
+        != std::string::npos);
+}
+
 TEST_CASE("mpirun with another number of processes than --cluster has nodes is refused") {
   child_process job{mpirun(3, {}) + program(words{"run", "--cluster", "2P2D"} + short_workload())};
   CHECK(job.wait() == 2);
