@@ -98,6 +98,7 @@ core::result<core::run_record> run_cluster(control_plane& plane, std::shared_ptr
   if (!result) return result.error();
   record.jct = result->jct;
   record.flights.bound_bytes = plan->settings->control_in_flight_bytes;
+  record.flights.client_peak_bytes = result->peak_in_flight_bytes;
   if (plan->settings->flights) record.flights.peak_bytes = plan->settings->flights->all();
   if (plan->settings->faults) record.faults_happened += plan->settings->faults->happened();
   record.rounds = std::move(result->rounds);

@@ -178,6 +178,7 @@ void replayer_state::end_if_over() {
   if (sessions_open > 0) return;
   replay_result result;
   result.rounds_planned = rounds_total;
+  result.peak_in_flight_bytes = peaks.all()[scheduler_node];
   for (auto& each : sessions)
     for (auto& round : each.rounds) {
       result.jct = std::max(result.jct, round.finished);
@@ -227,7 +228,7 @@ proto::client_actor::behavior_type replayer(replayer_state::self_pointer self, s
   state.settings = std::move(settings);
   state.scheduler = std::move(scheduler);
   state.options = std::move(options);
-  state.flights = core::flight_budget{state.settings->control_in_flight_bytes};
+  state.flights = core::flight_budget{state.settings->control_in_flight_bytes, &state.peaks};
   state.on_done = std::move(on_done);
   state.start_sessions();
   if (state.options.drain)

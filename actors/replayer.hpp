@@ -41,6 +41,8 @@ struct replay_result {
   core::duration jct{};
   std::vector<core::round_record> rounds;
   std::uint64_t rounds_planned = 0; ///< more than there are rounds where the replay was drained
+  /// Of rounds that were submitted to the scheduler and that it had not answered to yet.
+  std::uint64_t peak_in_flight_bytes = 0;
 };
 
 using replay_done = std::function<void(core::result<replay_result>)>;
@@ -63,8 +65,9 @@ struct replayer_state {
   replay_done on_done;
   std::vector<session> sessions;
   std::map<core::request_id, std::size_t> open; ///< request → session
-  core::flight_budget flights;                  ///< rounds submitted to the scheduler, the only peer
-  std::deque<core::request_id> held;            ///< rounds that wait for others to be accepted
+  core::flight_peaks peaks;
+  core::flight_budget flights;       ///< rounds submitted to the scheduler, the only peer
+  std::deque<core::request_id> held; ///< rounds that wait for others to be accepted
   core::instant start{0}, last_event{0};
   std::uint64_t next_request = 1, rounds_total = 0, rounds_done = 0, generated_tokens = 0;
   std::size_t sessions_open = 0; ///< with rounds under way or to come

@@ -27,7 +27,9 @@ ordered_json to_json(const core::flight_record& flights) {
   auto peaks = ordered_json::array();
   for (const auto& [node, bytes] : flights.peak_bytes)
     peaks.push_back({{"node", node.value}, {"bytes", bytes}});
-  return {{"bound_bytes", flights.bound_bytes}, {"peaks", peaks}};
+  return {{"bound_bytes", flights.bound_bytes},
+          {"client_peak_bytes", flights.client_peak_bytes},
+          {"peaks", peaks}};
 }
 
 ordered_json to_json(const core::run_summary& run) {

@@ -34,9 +34,10 @@ struct node_record {
   std::uint64_t kv_put_bytes = 0, kv_get_bytes = 0, copied_bytes = 0;
 };
 
-/// Requests given to nodes and not answered to yet.
+/// Requests given to nodes, and to the scheduler, and not answered to yet.
 struct flight_record {
-  std::uint64_t bound_bytes = 0;                 ///< of each node; 0: none
+  std::uint64_t bound_bytes = 0;                 ///< of each receiver; 0: none
+  std::uint64_t client_peak_bytes = 0;           ///< of rounds that the client had submitted to the scheduler
   std::map<node_id, std::uint64_t> peak_bytes{}; ///< of every node that was given any, lost ones too
 };
 

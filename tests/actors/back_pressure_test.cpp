@@ -124,10 +124,12 @@ TEST_CASE("a client submits no more than the bound before the scheduler has acce
       replay_done{[&](core::result<replay_result> r) { result.emplace(std::move(r)); }});
   world.advance(core::duration{1});
   std::vector<core::request_id> submitted;
+  std::uint64_t largest = 0;
   for (int i = 0; i < 3; ++i) {
     auto round = scheduler.next<proto::submit>();
     REQUIRE(round);
     submitted.push_back(round->request.id);
+    largest = std::max(largest, proto::wire_bytes(round->request));
     CHECK_FALSE(scheduler.next<proto::submit>());
     // Tokens say as much as an acceptance, which may be lost.
     if (i == 1)
@@ -143,5 +145,6 @@ TEST_CASE("a client submits no more than the bound before the scheduler has acce
     world.run();
   }
   REQUIRE(result);
-  CHECK(*result);
+  REQUIRE(*result);
+  CHECK((**result).peak_in_flight_bytes == largest);
 }

@@ -25,7 +25,7 @@ core::run_summary make_run(const std::string& policy, double jct_s, const std::s
   run.ttft_ms = {10, 20, 30, 15};
   run.nodes = {{0, core::engine_role::prefill, 100, 10, 1, 2, 3},
                {1, core::engine_role::decode, 50, 20, 4, 5, 6}};
-  run.flights = {1000, {{core::node_id{1}, 900}}};
+  run.flights = {1000, 950, {{core::node_id{1}, 900}}};
   run.path_prefill = 7;
   run.path_decode = 5;
   run.hit_blocks_prefill = 70;
@@ -67,6 +67,7 @@ TEST_CASE("the report has the documented shape") {
   CHECK(run["storage_bytes_by_node"] == nlohmann::json{100, 50});
   CHECK(run["nodes"][1]["role"] == "decode");
   CHECK(run["requests_in_flight"]["bound_bytes"] == 1000);
+  CHECK(run["requests_in_flight"]["client_peak_bytes"] == 950);
   REQUIRE(run["requests_in_flight"]["peaks"].size() == 1);
   CHECK(run["requests_in_flight"]["peaks"][0] == nlohmann::json{{"node", 1}, {"bytes", 900}});
   CHECK(run["paths"] == nlohmann::json{{"prefill", 7}, {"decode", 5}, {"split", 0}, {"recompute", 0}});

@@ -62,6 +62,8 @@ run_report read_report(const std::string& path) {
     report.requests += run.at("requests").get<std::uint64_t>();
     report.adopted_tokens += run.at("adopted_tokens").get<std::uint64_t>();
     for (auto& warning : run.at("warnings")) report.warnings.push_back(warning);
+    report.client_peak = std::max(report.client_peak,
+                                  run.at("requests_in_flight").at("client_peak_bytes").get<std::uint64_t>());
     for (auto& peak : run.at("requests_in_flight").at("peaks")) {
       auto& most = report.peaks[peak.at("node").get<unsigned>()];
       most = std::max(most, peak.at("bytes").get<std::uint64_t>());

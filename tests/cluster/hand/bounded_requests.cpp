@@ -53,4 +53,6 @@ TEST_CASE(
     CHECK(bytes > 0);
     CHECK(bytes <= bound + largest);
   }
+  CHECK(report.client_peak > 0);
+  CHECK(report.client_peak <= bound + largest);
 }
