@@ -18,8 +18,9 @@ void decode_engine_state::watch() {
                                  + std::to_string(core::to_seconds(settings->compute_deadline)) + " s"));
 }
 
-void decode_engine_state::answer_stock(std::uint64_t round) {
-  proto::stock answer{devices->engine, incarnation, round, {}, {}};
+void decode_engine_state::answer_stock(const proto::take_stock& ask) {
+  door.forget_below(ask.oldest);
+  proto::stock answer{devices->engine, incarnation, ask.round, {}, {}};
   auto add = [&answer](core::request_id request, core::epoch epoch) {
     answer.requests.push_back(request);
     answer.epochs.push_back(epoch);

@@ -215,6 +215,7 @@ decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, dev
   return {
       [self](const proto::open_landing& ask) { self->state.open_landing(ask, self->current_sender()); },
       [self](const proto::close_landing& ask) {
+        self->state.door.ended(ask.request, ask.epoch);
         self->state.close_landing({ask.request, ask.epoch});
       },
       [self](proto::decode_work& work) { self->state.accept(std::move(work)); },
@@ -238,7 +239,7 @@ decode_engine(decode_engine_state::self_pointer self, settings_ptr settings, dev
         self->state.stepped(failed);
       },
       [self](const proto::read_overdue& notice) { self->state.read_overdue(notice); },
-      [self](const proto::take_stock& ask) { self->state.answer_stock(ask.round); },
+      [self](const proto::take_stock& ask) { self->state.answer_stock(ask); },
       [self](const proto::tick& timer) {
         self->state.watch();
         self->delayed_send(self, self->state.settings->deadline / 4, timer);

@@ -5,6 +5,7 @@
 
 #include "actors/devices.hpp"
 #include "actors/settings.hpp"
+#include "core/epoch_door.hpp"
 #include "core/lease.hpp"
 #include "core/slot_allocator.hpp"
 #include "proto/interfaces.hpp"
@@ -72,6 +73,7 @@ struct decode_engine_state {
   core::incarnation incarnation;
   std::shared_ptr<core::node_counters> counters;
 
+  core::epoch_door door; ///< what passes late would never be closed
   std::map<landing_key, landing_area> landings;
   std::map<core::engine_id, caf::actor_addr> prefill_engines;
   std::set<caf::actor_addr> lost_engines; ///< what they sent may still arrive
@@ -103,6 +105,7 @@ struct decode_engine_state {
   void hits_read(core::request_id request, core::epoch read_as, std::uint32_t good_blocks);
   std::optional<landing_key> reader(core::request_id request, core::epoch read_as) const;
   void tell_landing(const landing_key& key, const proto::prefill_actor& prefill);
+  void drop_old(core::request_id request, core::epoch of);
   void close_landing(const landing_key& key);
   void release_landing(const landing_key& key);
   void give_back(std::vector<std::uint32_t> slots);
@@ -142,7 +145,7 @@ struct decode_engine_state {
   void free_if_over(core::request_id request);
 
   void watch();
-  void answer_stock(std::uint64_t round);
+  void answer_stock(const proto::take_stock& ask);
   void count_use();
 
   std::byte* hbm_block(std::uint32_t index) const;

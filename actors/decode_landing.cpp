@@ -10,9 +10,17 @@ namespace dualpath::actors {
 
 using proto::outcome;
 
+/// Held up on its way for longer than its attempt took.
+void decode_engine_state::drop_old(core::request_id request, core::epoch of) {
+  core::log_event(core::log_level::debug, "old_epoch_dropped",
+                  {{"engine", devices->engine}, {"request", request}, {"epoch", of}});
+}
+
 void decode_engine_state::open_landing(const proto::open_landing& ask, const caf::strong_actor_ptr& from) {
   // Sent before it was lost, over a connection of its own: nobody would ever close this landing.
   if (lost_engines.contains(caf::actor_cast<caf::actor_addr>(from))) return;
+  if (!door.admits(ask.request, ask.epoch)) return drop_old(ask.request, ask.epoch);
+  door.reached(ask.request, ask.epoch);
   landing_key key{ask.request, ask.epoch};
   auto prefill = caf::actor_cast<proto::prefill_actor>(from);
   if (adopt_landing(ask, prefill)) return;
@@ -172,6 +180,7 @@ void decode_engine_state::abandon_when_cut(const proto::abandon& order) {
 void decode_engine_state::abandon(const proto::abandon& order) {
   // Handed over meanwhile: its epoch is one higher than the scheduler knows.
   auto newest = core::decode_epoch(order.epoch);
+  door.ended(order.request, order.epoch);
   auto job = jobs.find(order.request);
   auto in_decode = job != jobs.end() && job->second.request.epoch <= newest;
   if (in_decode) {
@@ -194,6 +203,8 @@ void decode_engine_state::abandon(const proto::abandon& order) {
 
 void decode_engine_state::accept(proto::decode_work work) {
   auto& request = work.request;
+  if (!door.admits(request.id, request.epoch)) return drop_old(request.id, request.epoch);
+  door.reached(request.id, request.epoch);
   auto found = landings.find({request.id, core::prefill_epoch(request.epoch)});
   if (found == landings.end() || found->second.closed || found->second.kept) {
     auto why = outcome::failure(core::errc::disconnected, "the landing is gone");

@@ -65,8 +65,9 @@ void prefill_engine_state::hits_loaded(const proto::hits_loaded& hits) {
   part_read(*job, core::engine_role::decode, hits.good_blocks);
 }
 
-void prefill_engine_state::answer_stock(std::uint64_t round) {
-  proto::stock answer{devices->engine, incarnation, round, {}, {}};
+void prefill_engine_state::answer_stock(const proto::take_stock& ask) {
+  door.forget_below(ask.oldest);
+  proto::stock answer{devices->engine, incarnation, ask.round, {}, {}};
   auto add = [&answer](const proto::request& request) {
     answer.requests.push_back(request.id);
     answer.epochs.push_back(request.epoch);

@@ -11,6 +11,16 @@ namespace dualpath::actors {
 using proto::outcome;
 
 void prefill_engine_state::accept(proto::request request) {
+  if (!door.admits(request.id, request.epoch)) {
+    core::log_event(core::log_level::debug, "old_epoch_dropped",
+                    {{"engine", devices->engine}, {"request", request.id}, {"epoch", request.epoch}});
+    return;
+  }
+  door.ended(request.id, request.epoch); // it comes once
+  begin(std::move(request));
+}
+
+void prefill_engine_state::begin(proto::request request) {
   auto known = decode_engines.find(request.decode);
   if (known == decode_engines.end()) {
     auto why = outcome::failure(core::errc::disconnected, "its decode engine is gone");
@@ -19,7 +29,6 @@ void prefill_engine_state::accept(proto::request request) {
   }
   auto earlier = jobs.find(request.id);
   if (earlier != jobs.end()) {
-    if (earlier->second.request.epoch >= request.epoch) return;
     earlier->second.abandoned = true;
     if (earlier->second.in_batch) {
       next_attempts.insert_or_assign(request.id, std::move(request));

@@ -19,6 +19,7 @@
 #include "actors/devices.hpp"
 #include "actors/prefill_batch.hpp"
 #include "actors/settings.hpp"
+#include "core/epoch_door.hpp"
 #include "core/layout/layer_pieces.hpp"
 #include "core/lease.hpp"
 #include "proto/interfaces.hpp"
@@ -45,6 +46,7 @@ struct prefill_engine_state {
   std::shared_ptr<core::node_counters> counters;
 
   std::map<core::engine_id, proto::decode_actor> decode_engines;
+  core::epoch_door door; ///< of requests: work that comes late is for an attempt that is over
   std::map<core::request_id, prefill_job> jobs;
   std::deque<core::request_id> ready; ///< hits are in the buffers; waiting for a batch
   std::optional<prefill_batch> batch; ///< the one on the device
@@ -56,6 +58,7 @@ struct prefill_engine_state {
 
   // From assignment to ready.
   void accept(proto::request request);
+  void begin(proto::request request);
   void landed(const proto::landing& landing);
   void ask_for_landing(prefill_job& job);
   prefill_job* find_job(core::request_id request, core::epoch epoch);
@@ -110,7 +113,7 @@ struct prefill_engine_state {
   void started_computing();
   void watch();
   void read_overdue(const proto::read_overdue& notice);
-  void answer_stock(std::uint64_t round);
+  void answer_stock(const proto::take_stock& ask);
 };
 
 proto::prefill_actor::behavior_type

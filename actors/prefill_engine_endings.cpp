@@ -30,6 +30,9 @@ void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why, cor
 }
 
 void prefill_engine_state::abandon(const proto::abandon& order) {
+  door.ended(order.request, order.epoch);
+  auto next = next_attempts.find(order.request);
+  if (next != next_attempts.end() && next->second.epoch == order.epoch) next_attempts.erase(next);
   auto found = jobs.find(order.request);
   if (found == jobs.end() || found->second.request.epoch != order.epoch) {
     deliver(self, *settings, scheduler,
@@ -53,7 +56,7 @@ void prefill_engine_state::forget(core::request_id request) {
     deliver(self, *settings, scheduler,
             proto::abandoned{request, job.request.epoch, devices->engine, kept_here});
   auto next = next_attempts.extract(request);
-  if (!next.empty()) accept(std::move(next.mapped()));
+  if (!next.empty()) begin(std::move(next.mapped()));
 }
 
 proto::prefill_actor::behavior_type
@@ -95,7 +98,7 @@ prefill_engine(prefill_engine_state::self_pointer self, settings_ptr settings, d
       [self](const proto::layer_computed& event) { self->state.layer_computed(event); },
       [self](const proto::batch_sampled& event) { self->state.sampled(event); },
       [self](const proto::read_overdue& notice) { self->state.read_overdue(notice); },
-      [self](const proto::take_stock& ask) { self->state.answer_stock(ask.round); },
+      [self](const proto::take_stock& ask) { self->state.answer_stock(ask); },
       [self](const proto::tick& timer) {
         self->state.watch();
         self->delayed_send(self, self->state.settings->deadline / 4, timer);

@@ -10,8 +10,9 @@ namespace dualpath::actors {
 
 void request_scheduler_state::take_stock() {
   ++stock_round;
+  auto oldest = ledger.oldest_epoch();
   for (auto& [id, engine] : engines)
-    if (engine.alive) tell(engine.info, proto::take_stock{stock_round});
+    if (engine.alive) tell(engine.info, proto::take_stock{stock_round, oldest});
 }
 
 void request_scheduler_state::compare_stock(const proto::stock& event) {

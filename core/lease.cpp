@@ -76,6 +76,12 @@ const lease* lease_ledger::find(request_id request) const {
   return place == leases_.end() ? nullptr : &place->second;
 }
 
+epoch lease_ledger::oldest_epoch() const {
+  auto oldest = core::epoch{last_epoch_ + 2};
+  for (const auto& [request, l] : leases_) oldest = std::min(oldest, l.epoch);
+  return oldest;
+}
+
 std::vector<lease> lease_ledger::owned_by(engine_id engine) const {
   std::vector<lease> owned;
   for (const auto& [request, l] : leases_)

@@ -59,6 +59,8 @@ public:
   std::vector<lease> owned_by(engine_id engine) const;
   /// Owned by the engine, or with the engine as a participant.
   std::vector<lease> involving(engine_id engine) const;
+  /// The oldest that a request is in; where none is open, one that none was in. Later ones are never older.
+  core::epoch oldest_epoch() const;
   std::size_t size() const { return leases_.size(); }
 
 private:

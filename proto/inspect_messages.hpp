@@ -128,7 +128,7 @@ typename Inspector::result_type inspect(Inspector& f, engine_fenced& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, take_stock& x) {
-  return f(caf::meta::type_name("take_stock"), x.round);
+  return f(caf::meta::type_name("take_stock"), x.round, x.oldest);
 }
 
 template <class Inspector>

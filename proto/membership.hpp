@@ -17,7 +17,7 @@
 namespace dualpath::proto {
 
 /// Raised with every change of a message that an older process would misread.
-inline constexpr std::uint32_t control_protocol_version = 2;
+inline constexpr std::uint32_t control_protocol_version = 3;
 
 enum class wanted_role : std::uint8_t { any, prefill, decode };
 

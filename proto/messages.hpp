@@ -209,6 +209,7 @@ struct engine_fenced {
 /// different opinion, and nobody else would notice.
 struct take_stock {
   std::uint64_t round = 0;
+  core::epoch oldest = {}; ///< that any request is in: whatever is older is over
 };
 struct stock {
   core::engine_id engine;

@@ -54,6 +54,22 @@ TEST_CASE("a revoked request waits, and its former owner is refused") {
   CHECK(ledger.hand_over(request_id{1}, revoked->epoch, stage::prefill, engine_id{6}));
 }
 
+TEST_CASE("the oldest epoch is that of the oldest open request, and never falls") {
+  lease_ledger ledger;
+  auto before = ledger.oldest_epoch();
+  auto first = ledger.open(request_id{1})->epoch;
+  CHECK(before <= first);
+  auto second = ledger.open(request_id{2})->epoch;
+  CHECK(ledger.oldest_epoch() == first);
+  auto revoked = ledger.revoke(request_id{1})->epoch;
+  CHECK(ledger.oldest_epoch() == second);
+  REQUIRE(ledger.close(request_id{2}, second));
+  CHECK(ledger.oldest_epoch() == revoked);
+  REQUIRE(ledger.close(request_id{1}, revoked));
+  CHECK(ledger.oldest_epoch() > revoked);
+  CHECK(ledger.oldest_epoch() <= ledger.open(request_id{3})->epoch);
+}
+
 TEST_CASE("a waiting request belongs to no engine, not even to engine 0") {
   lease_ledger ledger;
   REQUIRE(ledger.open(request_id{1}));
