@@ -64,10 +64,11 @@ void end_remote_run(control_plane& plane, const remote_nodes& remote, core::dura
             for (auto& report : all.reports) {
               add_counts(record, report.node, report.role, report);
               record.faults_happened += report.faults_happened;
-              record.faults_pending += report.faults_pending;
+              record.told_faults.push_back({report.node, report.faults_planned, report.faults_pending});
               for (std::size_t i = 0; i < report.held.size() && i < core::resource_count; ++i)
                 record.left_behind[i] += report.held[i];
             }
+            record.silent_nodes.insert(all.silent.begin(), all.silent.end());
             record.warnings.insert(record.warnings.end(), all.warnings.begin(), all.warnings.end());
           },
           [&](const caf::error& e) {

@@ -205,6 +205,7 @@ void membership_state::ready(const proto::node_ready& facts) {
 
 void membership_state::serve(member& m) {
   m.now = phase::serving;
+  run->unreported.insert(m.node);
   caf::anon_send(m.agent, run->wanted.serve);
   started_if_all_serve();
 }
@@ -228,6 +229,7 @@ void membership_state::report(const proto::node_report& counted) {
   auto found = members.find(counted.node);
   if (!run || counted.run != run->wanted.order.run || found == members.end()) return;
   run->reports.reports.push_back(counted);
+  run->unreported.erase(counted.node);
   auto& m = found->second;
   if (m.now == phase::draining) dismiss(m, "drained");
   if (m.now != phase::leaving) m.now = phase::idle;
@@ -252,6 +254,7 @@ void membership_state::end_if_all_reported() {
   auto all = std::all_of(members.begin(), members.end(),
                          [](auto& entry) { return entry.second.now == phase::idle; });
   if (!all) return;
+  run->reports.silent.assign(run->unreported.begin(), run->unreported.end());
   run->ended->deliver(std::move(run->reports));
   run.reset();
   free_places();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct membership_state {
     proto::begin_run wanted;
     caf::typed_response_promise<proto::outcome> started;
     bool all_started = false, ending = false;
+    std::set<core::node_id> unreported; ///< nodes that serve, or did, and have not reported
     proto::node_reports reports;
     std::optional<caf::typed_response_promise<proto::node_reports>> ended;
   };

@@ -51,7 +51,8 @@ proto::node_report count(const proto::run_order& order, const node_devices& node
   report.store_full = c.store_full;
   if (faults) {
     report.faults_happened = faults->happened();
-    report.faults_pending = faults->pending();
+    report.faults_planned = faults->describe();
+    report.faults_pending = faults->pending_faults();
   }
   return report;
 }

@@ -118,7 +118,7 @@ core::result<node_list> nodes_here(const run_options& options, const cluster_ses
 /// Steps are counted in a process: which one must be clear where there are many, and is where there is one.
 core::result<core::fault_plan> faults_here(const run_options& options, const cluster_session& session) {
   for (auto& fault : options.inject) {
-    if (core::fault_plan::names_node(fault) == session.spans_processes()) continue;
+    if (core::fault_plan::named_node(fault).has_value() == session.spans_processes()) continue;
     return core::error{
         core::errc::invalid_argument,
         "--inject: '" + fault + "' "
@@ -162,12 +162,18 @@ void warn_of_what_is_left(core::run_record& record) {
                                 + " were still held after the last request");
 }
 
-/// `pending`: of this process.
-void warn_of_faults(core::run_record& record, std::uint64_t pending) {
-  pending += record.faults_pending;
-  if (pending > 0)
-    record.warnings.push_back(std::to_string(pending)
-                              + " planned faults never happened: the run was too short");
+/// `here`: the plan of this process.
+void warn_of_faults(core::run_record& record, const run_options& options, const cluster_session& session,
+                    const core::fault_plan& here) {
+  std::vector<core::missed_fault> missed;
+  if (session.spans_processes()) {
+    auto told = record.told_faults;
+    told.push_back({core::node_id{0}, here.describe(), here.pending_faults()});
+    missed = core::missed_faults(options.inject, told, record.silent_nodes);
+  } else {
+    for (auto& fault : here.pending_faults()) missed.push_back({fault, core::fault_miss::not_reached});
+  }
+  for (auto& sentence : core::describe(missed)) record.warnings.push_back(sentence);
 }
 
 void warn_of_store(core::run_record& record) {
@@ -255,7 +261,7 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
     record->warnings.push_back("interrupted: " + std::to_string(record->rounds.size()) + " of "
                                + std::to_string(record->rounds_planned) + " rounds");
   else
-    warn_of_faults(*record, faults->pending());
+    warn_of_faults(*record, options, session, *faults);
   warn_of_what_is_left(*record);
   warn_of_store(*record);
   return record;

@@ -179,7 +179,7 @@ result<fault_plan> fault_plan::parse_for(const std::vector<std::string>& texts, 
   return read(texts, node);
 }
 
-bool fault_plan::names_node(const std::string& text) { return node_of(text).has_value(); }
+std::optional<node_id> fault_plan::named_node(const std::string& text) { return node_of(text); }
 
 result<fault_plan> fault_plan::read(const std::vector<std::string>& texts, std::optional<node_id> node) {
   fault_plan plan;
@@ -268,21 +268,7 @@ fault_kind fault_plan::next(leg l) {
   return kind;
 }
 
-std::size_t fault_plan::pending() const {
-  std::size_t count = 0;
-  for (auto role : {engine_role::prefill, engine_role::decode}) {
-    auto& faults = state_->of(role);
-    auto started = faults.started.load(std::memory_order_relaxed);
-    count += static_cast<std::size_t>(
-        std::count_if(faults.steps.begin(), faults.steps.end(), [&](auto step) { return step > started; }));
-  }
-  for (auto& planned : state_->legs) {
-    auto started = planned.started.load(std::memory_order_relaxed);
-    count += static_cast<std::size_t>(std::count_if(planned.faults.begin(), planned.faults.end(),
-                                                    [&](auto& fault) { return fault.operation > started; }));
-  }
-  return count;
-}
+std::vector<std::string> fault_plan::pending_faults() const { return describe(true); }
 
 bool fault_plan::touches_devices() const {
   if (state_->chaos) return true;
@@ -293,16 +279,24 @@ bool fault_plan::touches_devices() const {
 
 bool fault_plan::empty() const { return !state_->chaos && describe().empty(); }
 
-std::vector<std::string> fault_plan::describe() const {
+std::vector<std::string> fault_plan::describe(bool only_pending) const {
   std::vector<std::string> texts;
-  for (auto role : {engine_role::prefill, engine_role::decode})
-    for (auto step : state_->of(role).steps)
-      texts.push_back("crash:" + std::string{to_string(role)} + ":" + std::to_string(step));
-  for (std::size_t i = 0; i < leg_count; ++i)
-    for (auto [operation, kind] : state_->legs[i].faults)
-      texts.push_back(std::string{name_of(kind)} + ":" + std::string{leg_names[i]} + ":"
-                      + std::to_string(operation));
-  if (state_->chaos)
+  for (auto role : {engine_role::prefill, engine_role::decode}) {
+    auto& faults = state_->of(role);
+    auto started = only_pending ? faults.started.load(std::memory_order_relaxed) : 0;
+    for (auto step : faults.steps)
+      if (step > started)
+        texts.push_back("crash:" + std::string{to_string(role)} + ":" + std::to_string(step));
+  }
+  for (std::size_t i = 0; i < leg_count; ++i) {
+    auto& planned = state_->legs[i];
+    auto started = only_pending ? planned.started.load(std::memory_order_relaxed) : 0;
+    for (auto [operation, kind] : planned.faults)
+      if (operation > started)
+        texts.push_back(std::string{name_of(kind)} + ":" + std::string{leg_names[i]} + ":"
+                        + std::to_string(operation));
+  }
+  if (state_->chaos && !only_pending)
     texts.push_back("chaos:" + std::to_string(state_->chaos->permille) + ":"
                     + std::to_string(state_->chaos->seed));
   return texts;

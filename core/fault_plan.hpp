@@ -73,8 +73,8 @@ public:
   static result<fault_plan> parse(const std::vector<std::string>& texts);
   /// Those for the process of a node.
   static result<fault_plan> parse_for(const std::vector<std::string>& texts, node_id node);
-  /// Whether a text names a node.
-  static bool names_node(const std::string& text);
+  /// The node that a text names, if any.
+  static std::optional<node_id> named_node(const std::string& text);
 
   /// Call at the start of every layer computation (prefill) or step (decode); true exactly once per planned
   /// fault.
@@ -84,7 +84,9 @@ public:
 
   /// Planned faults that have not happened yet; a run that ends with some did not test what it was told to.
   /// Those of chaos are not planned one by one, and not counted.
-  std::size_t pending() const;
+  std::size_t pending() const { return pending_faults().size(); }
+  /// The same as texts.
+  std::vector<std::string> pending_faults() const;
   /// Faults that have happened: crashes, and all.
   std::uint64_t crashed() const { return state_->crashed; }
   std::uint64_t happened() const { return state_->happened; }
@@ -92,7 +94,7 @@ public:
   bool touches_devices() const;
   bool empty() const;
   /// The plan with random faults drawn, in the syntax above, sorted.
-  std::vector<std::string> describe() const;
+  std::vector<std::string> describe() const { return describe(false); }
 
   /// Where completions wait that a fault made late or lost.
   held_completions& held() { return state_->held; }
@@ -126,6 +128,7 @@ private:
 
   static result<fault_plan> read(const std::vector<std::string>& texts, std::optional<node_id> node);
   result<void> sort_and_check();
+  std::vector<std::string> describe(bool only_pending) const;
   fault_kind chaotic(leg l, std::uint64_t operation) const;
   bool chaotic_crash(engine_role role, std::uint64_t step) const;
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include "core/clock.hpp"
+#include "core/fault_ends.hpp"
 #include "core/ids.hpp"
 #include "core/read_path.hpp"
 #include "core/usage_gauge.hpp"
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,8 +61,9 @@ struct run_record {
   std::uint64_t storage_overdue = 0;                         ///< operations not answered in time
   std::uint64_t adopted_tokens = 0; ///< of hits read for an earlier attempt at a request, and not read again
   std::uint32_t engine_restarts = 0;
-  std::uint64_t faults_happened = 0; ///< injected ones
-  std::uint64_t faults_pending = 0;  ///< planned ones in processes of other nodes that did not happen
+  std::uint64_t faults_happened = 0;            ///< injected ones
+  std::vector<core::told_faults> told_faults{}; ///< by the processes of other nodes
+  std::set<node_id> silent_nodes{};             ///< that served, and told nothing at their end
   bool store_full = false;
   std::uint64_t alpha_tokens = 0, beta_tokens = 0; ///< scheduler thresholds in force (spec §7)
   calibration_record calibration;

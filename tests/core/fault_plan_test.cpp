@@ -42,8 +42,8 @@ TEST_CASE("a fault that names a node happens in the process of that node alone, 
   CHECK(third->next(leg::put) == fault_kind::none);
   CHECK(third->next(leg::put) == fault_kind::late);
   CHECK(fault_plan::parse_for(texts, node_id{0})->pending() == 1);
-  CHECK(fault_plan::names_node("error:put:2@1"));
-  CHECK_FALSE(fault_plan::names_node("error:put:2"));
+  CHECK(fault_plan::named_node("error:put:2@1") == node_id{1});
+  CHECK_FALSE(fault_plan::named_node("error:put:2"));
 }
 
 TEST_CASE("faults that name nodes are checked before any node reads them") {

@@ -219,7 +219,37 @@ TEST_CASE("a fault planned for a step that a node never reaches is said not to h
   CHECK(cluster.finish() == 0);
   auto report = read_report(cluster.report_path());
   REQUIRE(report.warnings.size() == 1);
-  CHECK(report.warnings[0].find("1 planned faults never happened") == 0);
+  CHECK(report.warnings[0]
+        == "1 planned faults never happened: the run was too short (crash:decode:1000000@1)");
+}
+
+TEST_CASE("planned faults of nodes that never served, were lost, or have plans of their own are told apart") {
+  workplace place;
+  hand_cluster cluster{place, words{"run", "--cluster", "1P3D", "--inject", "crash:decode:1000000@1",
+                                    "--inject", "crash:decode:5@2", "--inject", "crash:decode:7@3",
+                                    "--inject", "crash:decode:5@9"}
+                                  + long_workload()};
+  auto& head = cluster.head();
+  cluster.join({"--role", "decode"});
+  REQUIRE(head.await_line("node_joined node=1 ") >= 0);
+  cluster.join({"--role", "decode"});
+  REQUIRE(head.await_line("node_joined node=2 ") >= 0);
+  cluster.join({"--role", "decode", "--inject", "crash:decode:6"});
+  cluster.await_requests(20);
+  cluster.node(0).signal(SIGKILL);
+  auto status = cluster.finish();
+  INFO(head.output());
+  REQUIRE(status == 0);
+  auto report = read_report(cluster.report_path());
+  std::vector<std::string> of_faults;
+  for (auto& warning : report.warnings)
+    if (warning.find("planned fault") != std::string::npos) of_faults.push_back(warning);
+  CHECK(of_faults
+        == words{"1 planned faults never happened: no such node served (crash:decode:5@9)",
+                 "1 planned faults never happened: the node has a plan of its own (crash:decode:7@3)",
+                 "1 planned faults may not have happened: their node ended without a word "
+                 "(crash:decode:1000000@1)"});
+  CHECK(report.digests.at(0) == digest_of_one_process(long_workload()));
 }
 
 TEST_CASE("a fault that does not say in which of many processes is refused") {
