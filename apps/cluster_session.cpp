@@ -74,7 +74,9 @@ core::result<net::head_contact> cluster_session::listen(const run_options& optio
   identity_.emplace(std::move(*identity));
   secret_ = secret;
   plane_ = std::make_unique<actors::control_plane>(
-      actors::control_options{identity_->certificate_path(), identity_->key_path()});
+      actors::control_options{.certificate_path = identity_->certificate_path(),
+                              .key_path = identity_->key_path(),
+                              .peer_timeout = options.peer_timeout});
   actors::membership_plan plan;
   plan.prefill_nodes = options.cluster.prefill_nodes;
   plan.decode_nodes = options.cluster.decode_nodes;

@@ -155,7 +155,9 @@ int serve_as_node(const raw_run_options& raw, const net::head_contact& head, con
   }};
   auto identity = net::tls_identity::derive(head.secret);
   if (!identity) return report_error(identity.error());
-  actors::control_plane plane{{identity->certificate_path(), identity->key_path()}};
+  actors::control_plane plane{{.certificate_path = identity->certificate_path(),
+                               .key_path = identity->key_path(),
+                               .peer_timeout = own->peer_timeout}};
   auto address = who.listen_host.empty() ? net::address_towards(head.host, head.port) : who.listen_host;
   node_factory factory{raw, net::device_of(address), head.secret};
   actors::node_host_options options;

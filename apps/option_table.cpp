@@ -82,6 +82,13 @@ core::result<void> set_time(const std::string& text, core::duration& target) {
   return {};
 }
 
+core::result<void> set_peer_timeout(const std::string& text, core::duration& target) {
+  if (auto set = set_time(text, target); !set) return set;
+  if (target < std::chrono::seconds{1})
+    return fail(text, "is less than healthy processes may be silent for; give 1s or more");
+  return {};
+}
+
 core::result<void> set_transports(const std::string& text, std::string& target) {
   if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_,^@\\") != std::string::npos)
     return fail(text, "is not a list of UCX transports, such as tcp or self,sm,tcp");
@@ -183,6 +190,11 @@ const option_row table[] = {
      "How long all nodes of --cluster may take to join, as in 60s; without it a minute under mpirun or srun, "
      "and any time with --listen",
      [](run_options& o, const values& v) { return set_time(v[0], o.join_timeout); }},
+    {"peer-timeout", cluster_group, kind::text, "TIME", "5s",
+     "Silence after which another process of the cluster counts as lost, 1s or more; longer where machines "
+     "are "
+     "so loaded that processes stand still for seconds. Of this process: say it to those that join as well",
+     [](run_options& o, const values& v) { return set_peer_timeout(v[0], o.peer_timeout); }},
     {"wait-for-role", cluster_group, kind::text, "TIME", "3min",
      "With --listen: how long requests wait for a new node when the last one of a role was lost, before the "
      "run is given up",

@@ -74,7 +74,7 @@ void bind_run_options(CLI::App& app, raw_run_options& raw, run_command command) 
 void bind_node_options(CLI::App& app, raw_run_options& raw) {
   auto own = [](std::string_view name) {
     return name == "log-level" || name == "log-format" || name == "log-file" || name == "store"
-           || name == "secret-file";
+           || name == "secret-file" || name == "peer-timeout";
   };
   for (const auto& row : run_option_table())
     if (is_node_setting(row) || own(row.name)) bind_row(app, raw, row);

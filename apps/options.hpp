@@ -74,6 +74,7 @@ struct run_options {
   std::string listen;                        ///< HOST:PORT where nodes join by hand; "": none do
   bool head_only = false;                    ///< the head has no engines: all nodes of the cluster join it
   core::duration join_timeout{0};            ///< for all nodes to join; 0: not given
+  core::duration peer_timeout{0};            ///< of silence; then a process counts as lost
   core::duration wait_for_role{0};           ///< that no node has any more
   std::string secret_file;                   ///< of the cluster, for nodes that join by hand
   std::uint64_t control_in_flight_bytes = 0; ///< of requests, a node; 0: no bound

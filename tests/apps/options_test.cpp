@@ -67,6 +67,7 @@ TEST_CASE("defaults are complete and valid") {
   CHECK(o->tool_scale == 1);
   CHECK(o->seed == 1);
   CHECK(o->control_in_flight_bytes == std::uint64_t{64} << 20);
+  CHECK(o->peer_timeout == std::chrono::seconds{5});
   CHECK_FALSE(o->no_progress);
 }
 
@@ -122,6 +123,7 @@ TEST_CASE("bad values are refused in one sentence that names option and value") 
   CHECK(error_of("scale-tokens", "nan").find("is not a number") != std::string::npos);
   CHECK(error_of("temperature", "-1").find("from 0 to 100") != std::string::npos);
   CHECK(error_of("quota", "0ms").find("longer than nothing") != std::string::npos);
+  CHECK(error_of("peer-timeout", "900ms").find("give 1s or more") != std::string::npos);
   CHECK(error_of("kv-dtype", "f16") == "--kv-dtype: 'f16' is not a KV dtype; choose f32 or bf16");
   CHECK(error_of("log-level", "loud").find("is not a log level") != std::string::npos);
   CHECK(error_of("transports", "tcp;rm").find("is not a list of UCX transports") != std::string::npos);
