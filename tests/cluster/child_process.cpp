@@ -71,7 +71,7 @@ void child_process::read(int fd) {
 
 long child_process::await_line(const std::string& text, long from) {
   std::unique_lock lock{mutex_};
-  auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+  auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{180};
   for (auto next = static_cast<std::size_t>(from);;) {
     for (; next < lines_.size(); ++next)
       if (lines_[next].find(text) != std::string::npos) return static_cast<long>(next);

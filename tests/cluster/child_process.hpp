@@ -23,7 +23,7 @@ public:
   /// Blocks until it ends; its exit status, or 128 + the signal that ended it.
   int wait();
 
-  /// Blocks until a line with `text` has come, at or after the `from`-th; its number. -1: it ended, or 60 s
+  /// Blocks until a line with `text` has come, at or after the `from`-th; its number. -1: it ended, or 180 s
   /// passed, without one.
   long await_line(const std::string& text, long from = 0);
   std::string line(long number);
