@@ -1,4 +1,5 @@
 #include "net/payload_access.hpp"
+#include "net/stream_copy.hpp"
 #include "net/ucx_endpoint_chunk.hpp"
 
 #include <algorithm>
@@ -169,12 +170,15 @@ bool ucx_endpoint::issue(ucx_job& job) {
 bool ucx_endpoint::issue_mapped(ucx_job& job, std::byte* remote) {
   auto local = job.local->bytes().data();
   payload_access here;
+  bool streamed = job.bytes >= streamed_bytes;
   while (!job.cursor.at_end()) {
     auto next = job.cursor.next();
-    if (job.what == ucx_job::kind::put) {
-      std::memcpy(remote + next.remote_offset, local + next.local_offset, next.bytes);
+    auto to = local + next.local_offset, from = remote + next.remote_offset;
+    if (job.what == ucx_job::kind::put) std::swap(to, from);
+    if (streamed) {
+      stream_copy(to, from, next.bytes);
     } else {
-      std::memcpy(local + next.local_offset, remote + next.remote_offset, next.bytes);
+      std::memcpy(to, from, next.bytes);
     }
   }
   // Whoever is told that the job is done sees its bytes. A full fence would wait for them to reach memory.
