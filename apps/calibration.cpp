@@ -1,8 +1,9 @@
 #include "apps/calibration.hpp"
 
+#include "core/page_memory.hpp"
+
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <future>
 #include <memory>
 #include <vector>
@@ -78,11 +79,10 @@ core::result<double> measure_read_rate(storage::block_store& store) {
   auto padded = storage::padded_bytes(store.payload_bytes());
   constexpr std::uint64_t probe_bytes = 32ULL << 20;
   auto count = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(probe_bytes / padded, 4, 64));
-  std::unique_ptr<std::byte, decltype(&std::free)> memory{
-      static_cast<std::byte*>(std::aligned_alloc(storage::buffer_alignment, padded * count)), &std::free};
+  auto memory = core::page_memory::allocate(padded * count);
   if (!memory) return core::error{core::errc::no_space, "no memory to measure the block store"};
-  std::fill_n(memory.get(), padded * count, std::byte{0x5a});
-  auto buffer = [&](std::uint32_t i) { return std::span{memory.get() + i * padded, padded}; };
+  std::ranges::fill(memory.bytes(), std::byte{0x5a});
+  auto buffer = [&](std::uint32_t i) { return memory.bytes().subspan(i * padded, padded); };
   auto name = [](std::uint32_t i) {
     storage::block_name n;
     n.key.bytes.fill(0xff);

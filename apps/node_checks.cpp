@@ -210,6 +210,15 @@ node_check check_huge_pages(const node_facts& f) {
                    {true, warn, text, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled"}});
 }
 
+// Buffer pools that processes of one machine share are filled by UCX before anyone could advise on them.
+node_check check_shared_pages(const node_facts& f) {
+  auto huge = f.shared_huge_pages == "always" || f.shared_huge_pages == "within_size";
+  auto text = "in /dev/shm: " + f.shared_huge_pages;
+  return first_of("shared huge pages",
+                  "one disk operation a block, and fewer page-table walks, over shared pools",
+                  {{huge, ok, text, ""}, {true, warn, text, "mount -o remount,huge=within_size /dev/shm"}});
+}
+
 node_check check_cpu(const node_facts& f) {
   auto text = (f.vector_unit.empty() ? "no vector unit in use" : f.vector_unit)
               + (f.governor.empty() ? "" : ", governor " + f.governor);
@@ -234,10 +243,12 @@ node_check check_clock(const node_facts& f) {
 } // namespace
 
 std::vector<node_check> judge_node(const node_facts& facts) {
-  return {check_io_uring(facts),       check_store(facts),  check_memory_lock(facts), check_open_files(facts),
-          check_shared_memory(facts),  check_rdma(facts),   check_copies(facts),      check_ucx(facts),
-          check_socket_buffers(facts), check_ptrace(facts), check_pmix(facts),        check_gpu(facts),
-          check_huge_pages(facts),     check_cpu(facts),    check_clock(facts)};
+  return {check_io_uring(facts),   check_store(facts),         check_memory_lock(facts),
+          check_open_files(facts), check_shared_memory(facts), check_rdma(facts),
+          check_copies(facts),     check_ucx(facts),           check_socket_buffers(facts),
+          check_ptrace(facts),     check_pmix(facts),          check_gpu(facts),
+          check_huge_pages(facts), check_shared_pages(facts),  check_cpu(facts),
+          check_clock(facts)};
 }
 
 bool is_fit(std::span<const node_check> checks) {

@@ -52,6 +52,7 @@ struct node_facts {
   std::optional<int> gpus; ///< as the driver counts; nothing: no driver
   std::optional<std::uint64_t> huge_pages_free;
   std::string transparent_huge_pages; ///< always, madvise, never
+  std::string shared_huge_pages;      ///< of /dev/shm: always, within_size, advise, never
   std::string vector_unit;            ///< e.g. AVX-512; "": none that is used
   std::string governor;               ///< of the first CPU
   std::string clock_source;

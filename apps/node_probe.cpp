@@ -9,6 +9,8 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <string_view>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -40,6 +42,21 @@ std::string chosen_in(const fs::path& path) {
   auto line = line_of(path);
   auto open = line.find('['), close = line.find(']');
   return open == std::string::npos || close < open ? "" : line.substr(open + 1, close - open - 1);
+}
+
+/// What follows `option`= among the options of the file system at `folder`.
+std::string mount_option(std::string_view folder, std::string_view option) {
+  std::ifstream mounts{"/proc/self/mounts"};
+  std::string value;
+  for (std::string device, at, type, options, rest;
+       mounts >> device >> at >> type >> options && std::getline(mounts, rest);) {
+    if (at != folder) continue;
+    value.clear(); // what is mounted last covers the others
+    std::istringstream each{options};
+    for (std::string one; std::getline(each, one, ',');)
+      if (one.starts_with(option) && one[option.size()] == '=') value = one.substr(option.size() + 1);
+  }
+  return value;
 }
 
 std::uint64_t limit_of(rlim_t limit) { return limit == RLIM_INFINITY ? no_limit : limit; }
@@ -94,6 +111,9 @@ void probe_kernel(node_facts& facts) {
   if (auto ring = storage::uring::create(8); !ring) facts.io_uring_error = ring.error().text;
   facts.huge_pages_free = number_in("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
   facts.transparent_huge_pages = chosen_in("/sys/kernel/mm/transparent_hugepage/enabled");
+  // The kernel names the option where it is not `never`.
+  facts.shared_huge_pages = mount_option("/dev/shm", "huge");
+  if (facts.shared_huge_pages.empty()) facts.shared_huge_pages = "never";
   facts.clock_source = line_of("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   facts.governor = line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
 }

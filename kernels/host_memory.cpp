@@ -1,10 +1,9 @@
 #include "kernels/host_memory.hpp"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include "core/page_memory.hpp"
+
 #include <string>
-#include <sys/mman.h>
+#include <utility>
 
 namespace dualpath::kernels {
 
@@ -12,28 +11,21 @@ namespace {
 
 class mapped_memory final : public device_memory {
 public:
-  mapped_memory(void* base, std::uint64_t bytes, std::uint64_t mapped)
-      : base_{static_cast<std::byte*>(base)}, bytes_{bytes}, mapped_{mapped} {}
-  ~mapped_memory() override { ::munmap(base_, mapped_); }
-  mapped_memory(const mapped_memory&) = delete;
-  mapped_memory& operator=(const mapped_memory&) = delete;
-  std::span<std::byte> bytes() override { return {base_, bytes_}; }
+  explicit mapped_memory(core::page_memory memory) : memory_{std::move(memory)} {}
+  std::span<std::byte> bytes() override { return memory_.bytes(); }
 
 private:
-  std::byte* base_;
-  std::uint64_t bytes_, mapped_;
+  core::page_memory memory_;
 };
 
 } // namespace
 
 core::result<std::unique_ptr<device_memory>> allocate_host_memory(std::uint64_t bytes) {
-  auto mapped = std::max<std::uint64_t>(bytes, 1);
-  auto base = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED)
+  auto memory = core::page_memory::allocate(bytes);
+  if (!memory)
     return core::error{core::errc::no_space, "cannot allocate " + std::to_string(bytes)
-                                                 + " bytes of device memory: " + std::strerror(errno)
-                                                 + "; use a smaller buffer"};
-  return std::unique_ptr<device_memory>{std::make_unique<mapped_memory>(base, bytes, mapped)};
+                                                 + " bytes of device memory; use a smaller buffer"};
+  return std::unique_ptr<device_memory>{std::make_unique<mapped_memory>(std::move(memory))};
 }
 
 } // namespace dualpath::kernels

@@ -1,18 +1,14 @@
 #include "net/sim_fabric.hpp"
 
+#include "core/page_memory.hpp"
 #include "net/handshake.hpp"
 #include "net/piece_cursor.hpp"
 #include "net/sim_core.hpp"
 
-#include <cstdlib>
-#include <cstring>
-#include <new>
 #include <utility>
 
 namespace dualpath::net {
 namespace {
-
-constexpr std::size_t page_bytes = 4096;
 
 core::error invalid(std::string text) { return {core::errc::invalid_argument, std::move(text)}; }
 
@@ -90,17 +86,13 @@ void sim_fabric::connect(std::span<const std::byte> address, core::instant deadl
 
 core::result<memory_region> sim_fabric::allocate(std::uint64_t bytes) {
   if (bytes == 0) return invalid("a memory region cannot have 0 bytes");
-  auto rounded = (bytes + page_bytes - 1) / page_bytes * page_bytes;
-  auto memory = rounded < bytes ? nullptr : std::aligned_alloc(page_bytes, rounded);
-  if (memory == nullptr) {
+  auto owner = std::make_shared<core::page_memory>(core::page_memory::allocate(bytes));
+  if (!*owner)
     return core::error{core::errc::no_space, "cannot allocate " + std::to_string(bytes) + " bytes of memory"};
-  }
-  std::memset(memory, 0, rounded);
-  std::shared_ptr<std::byte> owner{static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
   std::lock_guard lock{core_->mutex};
   core::region_id id{node_->next_region++};
-  std::span<std::byte> span{owner.get(), bytes};
-  node_->regions.emplace(id, sim_node::region{span, std::move(owner)});
+  auto span = owner->bytes();
+  node_->regions.emplace(id, sim_node::region{span, {owner, span.data()}});
   return memory_region{id, span};
 }
 

@@ -1,6 +1,7 @@
 #include "storage/bench.hpp"
 
 #include "core/cpu_time.hpp"
+#include "core/page_memory.hpp"
 #include "storage/bench_pump.hpp"
 #include "storage/checksum.hpp"
 #include "storage/file_store.hpp"
@@ -80,8 +81,7 @@ public:
       : options_{options},
         random_{options.seed},
         stride_{padded_bytes(options.block_bytes)},
-        pool_{static_cast<std::byte*>(std::aligned_alloc(buffer_alignment, stride_ * options.in_flight)),
-              std::free},
+        pool_{core::page_memory::allocate(stride_ * options.in_flight)},
         store_{std::move(store)} {
     auto parent = core::root_key(bench_model());
     for (std::uint32_t depth = 0; depth < options.blocks; ++depth) {
@@ -89,7 +89,7 @@ public:
       names_.push_back({.key = core::child_key(parent, tokens), .parent = parent, .depth = depth});
       parent = names_.back().key;
     }
-    std::generate_n(reinterpret_cast<std::uint64_t*>(pool_.get()), stride_ * options.in_flight / 8,
+    std::generate_n(reinterpret_cast<std::uint64_t*>(pool_.bytes().data()), pool_.bytes().size() / 8,
                     std::ref(random_));
   }
 
@@ -123,7 +123,7 @@ public:
     return static_cast<double>(visited) / seconds_since(start);
   }
   checksum_cost checksum() const override {
-    std::span<const std::byte> all{pool_.get(), stride_ * options_.in_flight};
+    std::span<const std::byte> all = pool_.bytes();
     auto hash = [](std::span<const std::byte> part) { return storage::checksum(part).low; };
     auto hash_hot = [](std::span<const std::byte> part) {
       running_checksum sum;
@@ -138,7 +138,9 @@ public:
   bool direct() const override { return describe().find("direct I/O") != std::string::npos; }
 
 private:
-  std::span<std::byte> buffer(std::size_t lane) const { return {pool_.get() + lane * stride_, stride_}; }
+  std::span<std::byte> buffer(std::size_t lane) const {
+    return pool_.bytes().subspan(lane * stride_, stride_);
+  }
 
   core::result<bench_phase> measure(std::size_t total, pump::start begin) {
     auto cpu = core::process_cpu_seconds();
@@ -152,7 +154,7 @@ private:
   const bench_options options_;
   std::mt19937_64 random_;
   const std::uint64_t stride_;
-  const std::unique_ptr<std::byte, void (*)(void*)> pool_;
+  const core::page_memory pool_;
   std::vector<block_name> names_;
   std::unique_ptr<block_store> store_; ///< last: it works on the buffers until it is closed
 };

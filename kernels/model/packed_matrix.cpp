@@ -1,9 +1,10 @@
 #include "kernels/model/packed_matrix.hpp"
 
-#include <sys/mman.h>
+#include "core/page_memory.hpp"
 
 #include <cstring>
 #include <new>
+#include <span>
 #include <utility>
 
 namespace dualpath::kernels {
@@ -18,8 +19,7 @@ float_buffer::float_buffer(std::size_t count) : count_{count} {
   auto bytes = count * sizeof(float);
   auto alignment = bytes >= huge_page_bytes ? huge_page_bytes : std::size_t{64};
   data_ = static_cast<float*>(::operator new (bytes, std::align_val_t{alignment}));
-  // A request only: without huge pages everything is correct, and slower.
-  if (alignment == huge_page_bytes) (void)::madvise(data_, bytes, MADV_HUGEPAGE);
+  core::request_huge_pages(std::as_writable_bytes(std::span{data_, count}));
   std::memset(data_, 0, bytes);
 }
 

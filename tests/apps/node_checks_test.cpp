@@ -44,6 +44,7 @@ node_facts good_node() {
   f.gpus = 8;
   f.huge_pages_free = 0;
   f.transparent_huge_pages = "madvise";
+  f.shared_huge_pages = "within_size";
   f.vector_unit = "AVX-512";
   f.governor = "performance";
   f.clock_source = "tsc";
@@ -121,6 +122,8 @@ const fault faults[] = {
      [](auto& f) { f.built_with_cuda = false; }},
     {"huge pages", check_status::warn, "never", "transparent_hugepage",
      [](auto& f) { f.transparent_huge_pages = "never"; }},
+    {"shared huge pages", check_status::warn, "in /dev/shm: never", "remount,huge=within_size",
+     [](auto& f) { f.shared_huge_pages = "never"; }},
     {"CPU", check_status::warn, "no vector unit", "AVX2", [](auto& f) { f.vector_unit.clear(); }},
     {"CPU", check_status::warn, "powersave", "cpupower", [](auto& f) { f.governor = "powersave"; }},
     {"clock source", check_status::warn, "hpet", "tsc", [](auto& f) { f.clock_source = "hpet"; }},
@@ -192,7 +195,7 @@ TEST_CASE("the table has what is wrong, what for and the fix; JSON has all of it
   CHECK_THAT(text, Catch::Contains("fail  io_uring"));
   CHECK_THAT(text, Catch::Contains("for: block stores in folders"));
   CHECK_THAT(text, Catch::Contains("fix: use kernel 5.15"));
-  CHECK_THAT(text, Catch::Contains("13 ok, 1 to improve, 1 missing"));
+  CHECK_THAT(text, Catch::Contains("14 ok, 1 to improve, 1 missing"));
   auto json = nlohmann::json::parse(checks_json(checks));
   CHECK(json["ok"] == false);
   REQUIRE(json["checks"].size() == checks.size());
