@@ -95,13 +95,34 @@ public:
   void print() const;
 
 private:
+  /// What the round before has written. File systems that discard what is freed do so at the next commit,
+  /// which must not fall into a measured phase of either side.
+  core::result<void> clear(storage::store_bench& bench, bool of_fio) {
+    if (!of_fio) return bench.remove();
+    std::error_code failed;
+    std::filesystem::remove_all(folder_, failed);
+    return {};
+  }
+
+  fio_job fio(bool write, bool direct_io) const {
+    auto& bench = arguments_.bench;
+    return {folder_, write, direct_io, bench.block_bytes, bench.blocks, bench.in_flight};
+  }
+
+  const char* fio_memory() const {
+    return fio(false, true).on_huge_pages()
+               ? "its buffers for direct I/O on huge pages"
+               : "its buffers on small pages: too few huge ones are reserved (sysctl vm.nr_hugepages)";
+  }
+
   core::result<void> turn(row& to, storage::store_bench& bench, bool fio_first) {
     for (bool fio_now : {fio_first, !fio_first}) {
       if (fio_now && !with_fio_) continue;
+      if (to.write)
+        if (auto gone = clear(bench, fio_now); !gone) return gone;
       settle(arguments_.bench.directory);
       if (fio_now) {
-        auto phase = run_fio({folder_, to.write, to.direct_io, arguments_.bench.block_bytes,
-                              arguments_.bench.blocks, arguments_.bench.in_flight});
+        auto phase = run_fio(fio(to.write, to.direct_io));
         if (!phase) return phase.error();
         to.fio.push_back(*phase);
       } else {
@@ -125,8 +146,9 @@ private:
 void comparison::print() const {
   std::printf("store     %s\n", describe_.c_str());
   if (with_fio_)
-    std::printf("beside    %s: io_uring, one job of the same depth, a file a block, laid out beforehand\n",
-                fio_version().c_str());
+    std::printf("beside    %s: io_uring, one job of the same depth, a file a block, laid out beforehand,\n"
+                "          %s\n",
+                fio_version().c_str(), fio_memory());
   std::printf("medians of %u rounds%s; cold rows are direct I/O, warm ones go through the page cache\n\n",
               arguments_.rounds, with_fio_ ? ", both in turn, the ratio that of the same round" : "");
   std::printf("%-10s  %10s  %8s%s\n", "", "store", "CPU s/GB",

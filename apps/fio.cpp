@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <vector>
 
@@ -63,6 +64,16 @@ core::result<double> interpret(const std::string& text, bool write) {
 
 } // namespace
 
+bool fio_job::on_huge_pages() const {
+  if (!direct_io) return false;
+  constexpr std::uint64_t huge_page_bytes = 2 << 20;
+  std::ifstream file{"/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"};
+  std::uint64_t free = 0;
+  file >> free;
+  // Twice as many: those of the job before come back with a delay, and fio crashes where there are too few.
+  return free * huge_page_bytes >= 2 * (block_bytes * depth + huge_page_bytes);
+}
+
 std::string fio_version() {
   auto text = output_of({"fio", "--version"}).value_or("");
   return text.substr(0, text.find('\n'));
@@ -71,7 +82,6 @@ std::string fio_version() {
 core::result<double> run_fio(const fio_job& job) {
   constexpr std::uint32_t most_open_files = 512;
   std::error_code failed;
-  if (job.write) std::filesystem::remove_all(job.folder, failed);
   std::filesystem::create_directories(job.folder, failed);
   auto text = output_of({"fio", "--name=dualpath", "--output-format=json", "--ioengine=io_uring",
                          "--directory=" + job.folder.string(), "--filename_format=$filenum",
@@ -81,7 +91,8 @@ core::result<double> run_fio(const fio_job& job) {
                          "--size=" + std::to_string(job.block_bytes * job.blocks),
                          "--nrfiles=" + std::to_string(job.blocks),
                          "--openfiles=" + std::to_string(std::min(job.blocks, most_open_files)),
-                         "--iodepth=" + std::to_string(job.depth)});
+                         "--iodepth=" + std::to_string(job.depth),
+                         std::string{"--iomem="} + (job.on_huge_pages() ? "mmaphuge" : "malloc")});
   if (!text) return core::error{core::errc::io, "fio failed in " + job.folder.string()};
   return interpret(*text, job.write);
 }

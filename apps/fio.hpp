@@ -16,13 +16,17 @@ struct fio_job {
   std::uint64_t block_bytes = 0;
   std::uint32_t blocks = 0;
   unsigned depth = 1;
+
+  /// Whether its buffers are on huge pages: those of direct I/O, where enough are reserved. On small pages
+  /// every block is split into many operations of the device, which makes the yardstick too short.
+  bool on_huge_pages() const;
 };
 
 /// "fio-3.33"; "" where there is none.
 std::string fio_version();
 
-/// GB/s of one job through io_uring on one thread, a file a block. Files to be written are laid out anew
-/// before the clock starts. Blocks. Errors: io; what fio has to say goes to stderr.
+/// GB/s of one job through io_uring on one thread, a file a block. Files to be written are laid out before
+/// the clock starts. Blocks. Errors: io; what fio has to say goes to stderr.
 core::result<double> run_fio(const fio_job& job);
 
 } // namespace dualpath::apps
