@@ -1,6 +1,7 @@
 #include "net/ucx_fabric.hpp"
 
 #include "net/handshake.hpp"
+#include "net/socket_guard.hpp"
 #include "net/ucx_lane.hpp"
 #include "net/ucx_peers.hpp"
 
@@ -171,6 +172,9 @@ core::result<void> ucx_fabric::open() {
     options_.self.instance = std::uint64_t{entropy()} << 32 | entropy();
   }
   own_.sender.who = options_.self;
+  // Before UCX listens.
+  if (!options_.secret.empty())
+    if (auto guarded = guard_ucx_sockets(options_.secret); !guarded) return guarded.error();
   for (std::size_t i = 0; i < lane_count; ++i) {
     ucx_lane_options lane_options;
     lane_options.transports = options_.transports;

@@ -27,9 +27,11 @@ using lane_settings = std::array<std::vector<std::pair<std::string, std::string>
 struct ucx_fabric_options {
   core::clock* clock = nullptr; ///< of real time; outlives the fabric
   identity self;                ///< instance 0: a random one is drawn
-  std::string secret;           ///< of the cluster, which peers must prove to hold; "": anybody may connect
-  std::string transports;       ///< as UCX_TLS, e.g. "tcp" or "posix,cma,self,tcp"; empty: UCX chooses
-  core::duration busy_poll{0};  ///< how long a lane spins after its last work before it sleeps
+  /// Of the cluster, which peers must prove to hold; "": anybody may connect. It also guards all TCP ports of
+  /// UCX in this process (socket_guard.hpp).
+  std::string secret;
+  std::string transports;      ///< as UCX_TLS, e.g. "tcp" or "posix,cma,self,tcp"; empty: UCX chooses
+  core::duration busy_poll{0}; ///< how long a lane spins after its last work before it sleeps
   std::vector<std::pair<std::string, std::string>> settings; ///< as lane_settings, of all lanes
   net::lane_settings lane_settings;
   /// Added to that of each lane's thread: where the CPU carries the bytes, its scheduler is what lanes share.

@@ -15,7 +15,8 @@ namespace dualpath::net::testing {
 
 class peer_process {
 public:
-  peer_process(const std::string& transports, const std::string& memory, std::uint64_t bytes) {
+  peer_process(const std::string& transports, const std::string& memory, std::uint64_t bytes,
+               const std::string& secret = cluster_secret) {
     int to[2], from[2];
     REQUIRE(pipe2(to, O_CLOEXEC) == 0);
     REQUIRE(pipe2(from, O_CLOEXEC) == 0);
@@ -25,8 +26,8 @@ public:
     posix_spawn_file_actions_adddup2(&actions, from[1], 1);
     auto size = std::to_string(bytes);
     auto device = transports == "rc_v" ? device_of(core::engine_id{2}) : std::string{};
-    const char* arguments[] = {DUALPATH_TEST_PEER, transports.c_str(), memory.c_str(),
-                               size.c_str(),       device.c_str(),     nullptr};
+    const char* arguments[] = {DUALPATH_TEST_PEER, transports.c_str(), memory.c_str(), size.c_str(),
+                               device.c_str(),     secret.c_str(),     nullptr};
     auto spawned =
         posix_spawn(&pid_, DUALPATH_TEST_PEER, &actions, nullptr, const_cast<char**>(arguments), environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -51,6 +52,7 @@ public:
     std::fflush(in_);
     return read_line();
   }
+  pid_t pid() const { return pid_; }
   void signal(int which) {
     if (pid_ > 0) ::kill(pid_, which);
   }

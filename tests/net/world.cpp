@@ -30,6 +30,7 @@ public:
     options.clock = &clock_;
     options.self = self;
     options.transports = transports_;
+    options.secret = cluster_secret;
     // Two RDMA devices stand for two machines.
     if (auto device = device_of(self.engine); !device.empty() && transports_ == "rc_v")
       options.settings.emplace_back("NET_DEVICES", device);

@@ -87,6 +87,9 @@ std::string transports_of(const std::string& name);
 /// The RDMA device of that engine; empty where none is asked for.
 std::string device_of(core::engine_id engine);
 
+/// Of all fabrics over UCX, here and in processes of their own, so that their TCP ports are guarded.
+inline constexpr const char* cluster_secret = "the secret of the tests";
+
 identity engine(std::uint32_t number);
 std::uint64_t seed();
 std::vector<std::byte> random_bytes(std::size_t size, std::mt19937_64& random);

@@ -1,7 +1,8 @@
 // A fabric in a process of its own, for tests that kill it. Arguments: transports, "allocated" or "attached",
-// bytes, RDMA device or nothing. Prints the address and the exported region in hexadecimal, one a line, then
-// obeys lines: "fill N" sets every byte of the region to N and answers "ok"; "sum" answers the sum of all
-// bytes. It ends with its input.
+// bytes, RDMA device or nothing, secret or nothing. Prints the address and the exported region in
+// hexadecimal, one a line, then obeys lines: "fill N" sets every byte of the region to N and answers "ok";
+// "sum" answers the sum of all bytes, "refused" how many connections to UCX were. It ends with its input.
+#include "net/socket_guard.hpp"
 #include "net/ucx_fabric.hpp"
 
 #include <algorithm>
@@ -25,13 +26,14 @@ void print_hex(std::span<const std::byte> bytes) {
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 6) return 2;
   core::steady_clock clock;
   std::vector<std::byte> own; // the fabric uses it to its end
   net::ucx_fabric_options options;
   options.clock = &clock;
   options.transports = argv[1];
   if (std::string device = argv[4]; !device.empty()) options.settings.emplace_back("NET_DEVICES", device);
+  options.secret = argv[5];
   options.self.engine = core::engine_id{2};
   options.self.model.bytes[0] = 7;
   options.self.layout = {.layers = 4, .block_tokens = 64, .token_bytes = 128};
@@ -58,6 +60,8 @@ int main(int argc, char** argv) {
       auto sum = std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0},
                                  [](auto s, auto b) { return s + static_cast<unsigned char>(b); });
       std::printf("%llu\n", static_cast<unsigned long long>(sum));
+    } else if (line == "refused") {
+      std::printf("%llu\n", static_cast<unsigned long long>(net::ucx_connections_refused()));
     }
     std::fflush(stdout);
   }

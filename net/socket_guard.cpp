@@ -1,0 +1,356 @@
+// UCX calls listen(), accept() and connect() of the C library from libucs alone, through the dynamic linker,
+// which looks into the executable first: the functions of those names at the end of this file come before the
+// library's. They pass on every call but UCX's. The linker takes this file out of its archive because the
+// fabric calls guard_ucx_sockets(), and exports the three because shared libraries on its command line define
+// them too; guard_ucx_sockets() checks that it did.
+//
+// A listener is marked by TCP_DEFER_ACCEPT, which UCX never sets. It also makes the kernel hold connections
+// back until their first bytes are there, so that accept() need not wait for a proof: it comes in one
+// segment, and where it is not there whole, the connection is closed. A peer of ours then tries again (UCX
+// does so up to 25 times); that happens only when the kernel falls back to SYN cookies, which cannot hold
+// connections back.
+#include "net/socket_guard.hpp"
+
+#include "core/log.hpp"
+#include "net/connection_proof.hpp"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace dualpath::net {
+namespace {
+
+/// How long the kernel holds back a connection whose first bytes have not come. Lost ones come again well
+/// within.
+constexpr int patience_s = 10;
+/// Refusals before accept() says that there is nothing more for now, since UCX holds its lock meanwhile. What
+/// is left wakes its thread again at once.
+constexpr int refusals_at_a_time = 16;
+constexpr std::size_t remembered_nonces = 16384;
+/// Refusals within it are told in one line.
+constexpr std::chrono::seconds burst{10};
+constexpr int connect_limit_ms = 5000;
+
+template <class Function>
+Function next(const char* name) {
+  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+}
+
+int library_listen(int fd, int backlog) {
+  static const auto function = next<int (*)(int, int)>("listen");
+  return function(fd, backlog);
+}
+int library_accept(int fd, sockaddr* peer, socklen_t* bytes) {
+  static const auto function = next<int (*)(int, sockaddr*, socklen_t*)>("accept");
+  return function(fd, peer, bytes);
+}
+int library_connect(int fd, const sockaddr* to, socklen_t bytes) {
+  static const auto function = next<int (*)(int, const sockaddr*, socklen_t)>("connect");
+  return function(fd, to, bytes);
+}
+
+int refuse(int error) {
+  errno = error;
+  return -1;
+}
+
+struct code_range {
+  std::uintptr_t first = 0, end = 0;
+
+  bool holds(const void* address) const {
+    auto at = reinterpret_cast<std::uintptr_t>(address);
+    return first <= at && at < end;
+  }
+};
+
+/// The segment of a loaded library that the address is in.
+code_range segment_of(const void* address) {
+  struct search {
+    const void* address;
+    code_range found;
+  } looking{address, {}};
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* data) {
+        auto& wanted = *static_cast<search*>(data);
+        for (int i = 0; i < object->dlpi_phnum; ++i) {
+          auto& segment = object->dlpi_phdr[i];
+          auto first = object->dlpi_addr + segment.p_vaddr;
+          code_range range{first, first + segment.p_memsz};
+          if (segment.p_type != PT_LOAD || !range.holds(wanted.address)) continue;
+          wanted.found = range;
+          return 1;
+        }
+        return 0;
+      },
+      &looking);
+  return looking.found;
+}
+
+std::string text_of(const sockaddr_storage& from) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (from.ss_family == AF_INET) {
+    auto& v4 = reinterpret_cast<const sockaddr_in&>(from);
+    ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+    return std::string{text.data()} + ":" + std::to_string(ntohs(v4.sin_port));
+  }
+  if (from.ss_family == AF_INET6) {
+    auto& v6 = reinterpret_cast<const sockaddr_in6&>(from);
+    ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
+    return "[" + std::string{text.data()} + "]:" + std::to_string(ntohs(v6.sin6_port));
+  }
+  return "unknown";
+}
+
+sockaddr_storage local_address(int fd) {
+  sockaddr_storage at{};
+  socklen_t bytes = sizeof at;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &bytes);
+  return at;
+}
+
+sockaddr_storage peer_address(int fd) {
+  sockaddr_storage from{};
+  socklen_t bytes = sizeof from;
+  ::getpeername(fd, reinterpret_cast<sockaddr*>(&from), &bytes);
+  return from;
+}
+
+int option_of(int fd, int level, int name) {
+  int value = 0;
+  socklen_t bytes = sizeof value;
+  return ::getsockopt(fd, level, name, &value, &bytes) == 0 ? value : 0;
+}
+
+bool is_tcp(int fd) {
+  auto family = option_of(fd, SOL_SOCKET, SO_DOMAIN);
+  return (family == AF_INET || family == AF_INET6) && option_of(fd, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP;
+}
+
+class guard {
+public:
+  guard(std::string_view secret, code_range ucx) : ucx_{ucx}, prover_{secret} {}
+
+  void take(connection_prover prover) {
+    std::lock_guard lock{mutex_};
+    prover_ = prover;
+  }
+  bool guards(const void* caller, int fd) const { return ucx_.holds(caller) && is_tcp(fd); }
+  std::uint64_t refused() const { return refused_; }
+
+  int listen(int fd, int backlog);
+  int accept(int fd, sockaddr* peer, socklen_t* bytes);
+  int connect(int fd, const sockaddr* to, socklen_t bytes);
+
+private:
+  const char* judge(int connection);
+  void tell(int connection, const char* why) noexcept;
+
+  const code_range ucx_;
+  std::atomic<std::uint64_t> refused_{0};
+  std::mutex mutex_;
+  connection_prover prover_;
+  nonce_memory used_{remembered_nonces};
+  std::chrono::steady_clock::time_point told_at_{};
+};
+
+int guard::listen(int fd, int backlog) {
+  if (::setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &patience_s, sizeof patience_s) != 0) return -1;
+  return library_listen(fd, backlog);
+}
+
+/// What is wrong with a connection that has just been accepted; null: nothing.
+const char* guard::judge(int connection) {
+  connection_proof proof;
+  auto got = ::recv(connection, proof.data(), proof.size(), MSG_DONTWAIT);
+  if (got != static_cast<ssize_t>(proof.size())) return "it did not start with a proof of the secret";
+  auto at = local_address(connection);
+  std::lock_guard lock{mutex_};
+  if (!prover_.verify(proof, at)) return "it does not hold the secret of this cluster";
+  return used_.add(proof) ? nullptr : "its proof was used before";
+}
+
+void guard::tell(int connection, const char* why) noexcept {
+  auto so_far = ++refused_;
+  {
+    std::lock_guard lock{mutex_};
+    auto now = std::chrono::steady_clock::now();
+    if (told_at_ != std::chrono::steady_clock::time_point{} && now - told_at_ < burst) return;
+    told_at_ = now;
+  }
+  try {
+    core::log_event(core::log_level::warn, "connection_refused",
+                    {{"from", text_of(peer_address(connection))},
+                     {"to", text_of(local_address(connection))},
+                     {"why", why},
+                     {"refused_so_far", so_far}});
+  } catch (...) { // a line that cannot be written is no reason to fail UCX's thread
+  }
+}
+
+/// What UCX does about an error of accept() other than these is to close its listener for good.
+bool closes_for_good(int error) {
+  switch (error) {
+  case EAGAIN:
+  case EINTR:
+  case EBADF:
+  case ENOTSOCK:
+  case EINVAL:
+  case EFAULT:
+  case EOPNOTSUPP:
+    return false; // nothing to be done about it, or to be said by somebody else
+  default:
+    return true;
+  }
+}
+
+int guard::accept(int fd, sockaddr* peer, socklen_t* bytes) {
+  auto room = bytes == nullptr ? 0 : *bytes;
+  for (int refusals = 0; refusals < refusals_at_a_time; ++refusals) {
+    if (bytes != nullptr) *bytes = room;
+    auto connection = library_accept(fd, peer, bytes);
+    // An error of one connection, or descriptors or memory that are short for a while: UCX's thread waits for
+    // the listener to be readable, is woken again as long as connections wait, and so goes on by itself.
+    if (connection < 0) return refuse(closes_for_good(errno) ? EAGAIN : errno);
+    auto* wrong = judge(connection);
+    if (wrong == nullptr) return connection;
+    tell(connection, wrong);
+    ::close(connection);
+  }
+  return refuse(EAGAIN);
+}
+
+/// Sends the proof over a connection that is open. It has room for it, being new.
+int open_with(int fd, const connection_proof& proof) {
+  auto sent = ::send(fd, proof.data(), proof.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  // UCX finds out as it would of a connection that breaks now, and tries again.
+  if (sent != static_cast<ssize_t>(proof.size())) ::shutdown(fd, SHUT_RDWR);
+  return 0;
+}
+
+int wait_and_open(int fd, const connection_proof& proof) {
+  pollfd ready{fd, POLLOUT, 0};
+  int found = 0;
+  do {
+    found = ::poll(&ready, 1, connect_limit_ms);
+  } while (found < 0 && errno == EINTR);
+  if (found == 0) return refuse(ETIMEDOUT);
+  if (found < 0) return -1;
+  if (auto error = option_of(fd, SOL_SOCKET, SO_ERROR); error != 0) return refuse(error);
+  return open_with(fd, proof);
+}
+
+/// Of a socket that must not wait: the proof is queued while the connection is still being made, which only
+/// TCP fast open can do. Without a cookie, since the first bytes need not be in the first segment.
+int connect_without_waiting(int fd, const sockaddr* to, socklen_t bytes, const connection_proof& proof) {
+  constexpr int yes = 1;
+  ssize_t queued = -1;
+  if (::setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, &yes, sizeof yes) == 0) {
+    queued = ::sendto(fd, proof.data(), proof.size(), MSG_FASTOPEN | MSG_DONTWAIT | MSG_NOSIGNAL, to, bytes);
+    if (queued == static_cast<ssize_t>(proof.size())) return refuse(EINPROGRESS);
+    if (queued >= 0) return refuse(ENOBUFS); // a part of it is of no use
+  }
+  // Fast open is switched off or not there; EINPROGRESS says that it connects all the same, with nothing
+  // queued.
+  if (errno != EINPROGRESS) {
+    if (errno != EOPNOTSUPP && errno != ENOPROTOOPT) return -1;
+    if (library_connect(fd, to, bytes) == 0) return open_with(fd, proof);
+    if (errno != EINPROGRESS) return -1;
+  }
+  return wait_and_open(fd, proof);
+}
+
+int guard::connect(int fd, const sockaddr* to, socklen_t bytes) {
+  sockaddr_storage address{};
+  if (to == nullptr || bytes > sizeof address) return library_connect(fd, to, bytes);
+  std::memcpy(&address, to, bytes);
+  std::optional<connection_proof> proof;
+  {
+    std::lock_guard lock{mutex_};
+    proof = prover_.make(address);
+  }
+  if (!proof) return refuse(EAFNOSUPPORT);
+  if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return connect_without_waiting(fd, to, bytes, *proof);
+  return library_connect(fd, to, bytes) == 0 ? open_with(fd, *proof) : -1;
+}
+
+/// Set once and never taken back: UCX's thread goes on past the end of main().
+std::atomic<guard*> active{nullptr};
+
+guard* guard_of(const void* caller, int fd) {
+  auto* now = active.load(std::memory_order_acquire);
+  return now != nullptr && now->guards(caller, fd) ? now : nullptr;
+}
+
+core::error unreachable(const std::string& why) {
+  return {core::errc::unsupported,
+          "the ports of UCX cannot be guarded by the cluster's secret: " + why
+              + "; link libucs dynamically, and let the executable export listen, accept and connect"};
+}
+
+template <class Function>
+bool comes_first(const char* name, Function ours) {
+  return ::dlsym(RTLD_DEFAULT, name) == reinterpret_cast<void*>(ours);
+}
+
+} // namespace
+
+core::result<void> guard_ucx_sockets(std::string_view secret) {
+  static std::mutex one_at_a_time;
+  std::lock_guard lock{one_at_a_time};
+  if (auto* already = active.load()) {
+    already->take(connection_prover{secret});
+    return {};
+  }
+  auto ucx = segment_of(::dlsym(RTLD_DEFAULT, "ucs_socket_connect"));
+  if (ucx.end == 0) return unreachable("ucs_socket_connect is not in a shared library");
+  if (!comes_first("listen", &::listen) || !comes_first("accept", &::accept)
+      || !comes_first("connect", &::connect))
+    return unreachable("its calls go to the C library directly");
+  active.store(new guard{secret, ucx}, std::memory_order_release);
+  return {};
+}
+
+std::uint64_t ucx_connections_refused() {
+  auto* now = active.load(std::memory_order_acquire);
+  return now == nullptr ? 0 : now->refused();
+}
+
+} // namespace dualpath::net
+
+extern "C" {
+
+int listen(int fd, int backlog) noexcept {
+  auto* guard = dualpath::net::guard_of(__builtin_return_address(0), fd);
+  return guard != nullptr ? guard->listen(fd, backlog) : dualpath::net::library_listen(fd, backlog);
+}
+
+int accept(int fd, sockaddr* __restrict peer, socklen_t* __restrict bytes) {
+  auto* guard = dualpath::net::guard_of(__builtin_return_address(0), fd);
+  // A listener older than the guard is not marked: its peers send no proof either.
+  if (guard != nullptr && dualpath::net::option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) != 0)
+    return guard->accept(fd, peer, bytes);
+  return dualpath::net::library_accept(fd, peer, bytes);
+}
+
+int connect(int fd, const sockaddr* to, socklen_t bytes) {
+  auto* guard = dualpath::net::guard_of(__builtin_return_address(0), fd);
+  return guard != nullptr ? guard->connect(fd, to, bytes) : dualpath::net::library_connect(fd, to, bytes);
+}
+
+} // extern "C"
