@@ -1,55 +1,33 @@
 // Strangers on every port of a cluster that serves.
+#include "../../support/strangers.hpp"
 #include "../cluster_run.hpp"
 
 #include <catch2/catch.hpp>
 
-#include <arpa/inet.h>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <random>
-#include <set>
-#include <sstream>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <string>
+#include <vector>
 
 using namespace dualpath::testing;
 
 namespace {
 
-/// The inodes of the sockets that a process has open.
-std::set<std::string> sockets_of(pid_t pid) {
-  std::set<std::string> inodes;
-  std::error_code gone;
-  for (auto& entry : std::filesystem::directory_iterator{"/proc/" + std::to_string(pid) + "/fd", gone}) {
-    auto target = std::filesystem::read_symlink(entry.path(), gone).string();
-    if (target.starts_with("socket:[")) inodes.insert(target.substr(8, target.size() - 9));
-  }
-  return inodes;
+/// As long as the proof of a secret that a connection to UCX starts with.
+std::string forged_proof(std::mt19937_64& random) {
+  std::string proof(48, '\0');
+  for (auto& byte : proof) byte = static_cast<char>(random());
+  return proof;
 }
 
-/// The TCP ports at which a process listens.
-std::vector<std::uint16_t> ports_of(pid_t pid) {
-  auto own = sockets_of(pid);
-  std::vector<std::uint16_t> ports;
-  std::ifstream table{"/proc/net/tcp"};
-  std::string line;
-  std::getline(table, line);
-  while (std::getline(table, line)) {
-    std::istringstream columns{line};
-    std::string slot, local, remote, state, queues, timer, retries, user, timeout, inode;
-    columns >> slot >> local >> remote >> state >> queues >> timer >> retries >> user >> timeout >> inode;
-    constexpr const char* listening = "0A";
-    if (state == listening && own.contains(inode))
-      ports.push_back(static_cast<std::uint16_t>(std::stoul(local.substr(local.find(':') + 1), nullptr, 16)));
-  }
-  return ports;
-}
-
-/// Garbage, or garbage that starts like something a listener might go along with.
+/// Garbage, garbage that starts like something a listener might go along with, or what UCX would.
 std::string hostile_bytes(std::mt19937_64& random) {
+  if (random() % 2 == 0) {
+    auto opening = random() % 4 == 0 ? forged_proof(random) : "";
+    return opening + ucx_wire::gone_wrong(random);
+  }
   std::string garbage(random() % 4000, '\0');
   for (auto& byte : garbage) byte = static_cast<char>(random());
   static const std::string starts[] = {"", std::string("\x16\x03\x01\x02\x00\x01", 6), "GET / HTTP/1.1\r\n",
@@ -57,16 +35,10 @@ std::string hostile_bytes(std::mt19937_64& random) {
   return starts[random() % std::size(starts)] + garbage;
 }
 
-bool throw_at(std::uint16_t port, const std::string& bytes) {
-  int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto connected = ::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
-  if (connected) (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  ::close(fd);
-  return connected;
+bool throw_at(const sockaddr_in& listener, const std::string& bytes) {
+  stranger outside{listener};
+  if (outside.connected()) outside.say(bytes);
+  return outside.connected();
 }
 
 unsigned seconds_of_fuzzing() {
@@ -91,11 +63,11 @@ TEST_CASE("hostile bytes on any port close their own connection and nothing else
     cluster.join();
     cluster.await_requests(5);
     std::vector<pid_t> processes{cluster.head().pid(), cluster.node(0).pid(), cluster.node(1).pid()};
-    while (std::chrono::steady_clock::now() < until && ports_of(processes[0]).size() > 0) {
+    while (std::chrono::steady_clock::now() < until && listeners_of(processes[0]).size() > 0) {
       for (auto process : processes) {
-        auto ports = ports_of(process);
-        listeners = std::max<std::uint64_t>(listeners, ports.size());
-        for (auto port : ports) thrown += throw_at(port, hostile_bytes(random));
+        auto at = listeners_of(process);
+        listeners = std::max<std::uint64_t>(listeners, at.size());
+        for (auto& each : at) thrown += throw_at(each, hostile_bytes(random));
       }
     }
     auto status = cluster.finish();
