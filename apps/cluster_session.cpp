@@ -153,6 +153,11 @@ core::result<std::unique_ptr<cluster_session>> cluster_session::open(const run_o
     if (!contact) return contact.error();
     session->join_address_ = contact->host + ":" + std::to_string(contact->port);
     if (auto there = session->await_nodes(options, *contact, on_wait); !there) return there.error();
+  } else {
+    // Its data plane listens too, for this process alone.
+    auto secret = net::make_cluster_secret();
+    if (!secret) return secret.error();
+    session->secret_ = *secret;
   }
   return session;
 }

@@ -35,6 +35,7 @@ public:
   bool spans_processes() const { return membership_ != nullptr; }
   /// Where the data plane of this process listens; "": everywhere.
   const std::string& net_device() const { return net_device_; }
+  /// That the data plane is guarded with.
   const std::string& secret() const { return secret_; }
   /// Where nodes may join by hand; "": none can.
   const std::string& join_address() const { return join_address_; }

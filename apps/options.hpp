@@ -104,7 +104,7 @@ struct run_options {
   double memory_bandwidth = 0;   ///< bytes/s a node, for the bounds of spec §5; 0: unlimited
   std::string transports;        ///< UCX_TLS of the data plane; "": UCX's own choice
   core::duration busy_poll{0};   ///< how long a lane of the data plane spins before it sleeps
-  std::string data_plane_secret; ///< of a cluster of many processes; "": all engines are in this one
+  std::string data_plane_secret; ///< proven by whoever connects; drawn where all engines are in this process
   std::string net_device = "lo"; ///< where a data plane over tcp listens; "": everywhere
   copy_choice copies;
   pacing_mode pacing = pacing_mode::automatic;

@@ -82,3 +82,20 @@ TEST_CASE("hostile bytes on any port close their own connection and nothing else
   CHECK(thrown > 100);
   CHECK(listeners >= 4); // the control plane's and three lanes'
 }
+
+TEST_CASE("a run in one process, too, is closed to whoever speaks UCX's wire format") {
+  child_process run{program(words{"run", "--cluster", "1P1D", "--transports", "tcp", "--log-level", "debug"}
+                            + long_workload("20MB/s"))};
+  REQUIRE(run.await_line("request_dispatched request=5 ") >= 0);
+  auto at = listeners_of(run.pid());
+  CHECK(at.size() >= 6); // three lanes of two engines
+  for (auto& each : at) {
+    stranger outside{each};
+    REQUIRE(outside.connected());
+    outside.say(ucx_wire::magic() + ucx_wire::request(0) + ucx_wire::wild_put());
+    CHECK(outside.outcome() == "closed");
+  }
+  auto status = run.wait();
+  INFO(run.output());
+  CHECK(status == 0);
+}
