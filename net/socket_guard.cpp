@@ -13,11 +13,10 @@
 
 #include "core/log.hpp"
 #include "net/connection_proof.hpp"
+#include "net/library_calls.hpp"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -47,59 +46,22 @@ constexpr std::size_t remembered_nonces = 16384;
 constexpr std::chrono::seconds burst{10};
 constexpr int connect_limit_ms = 5000;
 
-template <class Function>
-Function next(const char* name) {
-  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
-}
-
 int library_listen(int fd, int backlog) {
-  static const auto function = next<int (*)(int, int)>("listen");
+  static const auto function = next_function<int (*)(int, int)>("listen");
   return function(fd, backlog);
 }
 int library_accept(int fd, sockaddr* peer, socklen_t* bytes) {
-  static const auto function = next<int (*)(int, sockaddr*, socklen_t*)>("accept");
+  static const auto function = next_function<int (*)(int, sockaddr*, socklen_t*)>("accept");
   return function(fd, peer, bytes);
 }
 int library_connect(int fd, const sockaddr* to, socklen_t bytes) {
-  static const auto function = next<int (*)(int, const sockaddr*, socklen_t)>("connect");
+  static const auto function = next_function<int (*)(int, const sockaddr*, socklen_t)>("connect");
   return function(fd, to, bytes);
 }
 
 int refuse(int error) {
   errno = error;
   return -1;
-}
-
-struct code_range {
-  std::uintptr_t first = 0, end = 0;
-
-  bool holds(const void* address) const {
-    auto at = reinterpret_cast<std::uintptr_t>(address);
-    return first <= at && at < end;
-  }
-};
-
-/// The segment of a loaded library that the address is in.
-code_range segment_of(const void* address) {
-  struct search {
-    const void* address;
-    code_range found;
-  } looking{address, {}};
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* object, std::size_t, void* data) {
-        auto& wanted = *static_cast<search*>(data);
-        for (int i = 0; i < object->dlpi_phnum; ++i) {
-          auto& segment = object->dlpi_phdr[i];
-          auto first = object->dlpi_addr + segment.p_vaddr;
-          code_range range{first, first + segment.p_memsz};
-          if (segment.p_type != PT_LOAD || !range.holds(wanted.address)) continue;
-          wanted.found = range;
-          return 1;
-        }
-        return 0;
-      },
-      &looking);
-  return looking.found;
 }
 
 std::string text_of(const sockaddr_storage& from) {
@@ -135,11 +97,6 @@ int option_of(int fd, int level, int name) {
   int value = 0;
   socklen_t bytes = sizeof value;
   return ::getsockopt(fd, level, name, &value, &bytes) == 0 ? value : 0;
-}
-
-bool is_tcp(int fd) {
-  auto family = option_of(fd, SOL_SOCKET, SO_DOMAIN);
-  return (family == AF_INET || family == AF_INET6) && option_of(fd, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP;
 }
 
 class guard {
@@ -303,11 +260,6 @@ core::error unreachable(const std::string& why) {
               + "; link libucs dynamically, and let the executable export listen, accept and connect"};
 }
 
-template <class Function>
-bool comes_first(const char* name, Function ours) {
-  return ::dlsym(RTLD_DEFAULT, name) == reinterpret_cast<void*>(ours);
-}
-
 } // namespace
 
 core::result<void> guard_ucx_sockets(std::string_view secret) {
@@ -317,7 +269,7 @@ core::result<void> guard_ucx_sockets(std::string_view secret) {
     already->take(connection_prover{secret});
     return {};
   }
-  auto ucx = segment_of(::dlsym(RTLD_DEFAULT, "ucs_socket_connect"));
+  auto ucx = ucx_socket_code();
   if (ucx.end == 0) return unreachable("ucs_socket_connect is not in a shared library");
   if (!comes_first("listen", &::listen) || !comes_first("accept", &::accept)
       || !comes_first("connect", &::connect))

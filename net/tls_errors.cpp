@@ -4,41 +4,35 @@
 // library's functions of the same name and start each of them with an empty queue.
 #include "net/tls_errors.hpp"
 
-#include <dlfcn.h>
+#include "net/library_calls.hpp"
+
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-namespace {
-
-template <class Function>
-Function next(const char* name) {
-  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
-}
-
-} // namespace
+using dualpath::net::next_function;
 
 extern "C" {
 
 int SSL_read(SSL* session, void* buffer, int bytes) {
-  static const auto library = next<int (*)(SSL*, void*, int)>("SSL_read");
+  static const auto library = next_function<int (*)(SSL*, void*, int)>("SSL_read");
   ERR_clear_error();
   return library(session, buffer, bytes);
 }
 
 int SSL_write(SSL* session, const void* buffer, int bytes) {
-  static const auto library = next<int (*)(SSL*, const void*, int)>("SSL_write");
+  static const auto library = next_function<int (*)(SSL*, const void*, int)>("SSL_write");
   ERR_clear_error();
   return library(session, buffer, bytes);
 }
 
 int SSL_accept(SSL* session) {
-  static const auto library = next<int (*)(SSL*)>("SSL_accept");
+  static const auto library = next_function<int (*)(SSL*)>("SSL_accept");
   ERR_clear_error();
   return library(session);
 }
 
 int SSL_connect(SSL* session) {
-  static const auto library = next<int (*)(SSL*)>("SSL_connect");
+  static const auto library = next_function<int (*)(SSL*)>("SSL_connect");
   ERR_clear_error();
   return library(session);
 }
@@ -47,6 +41,6 @@ int SSL_connect(SSL* session) {
 
 namespace dualpath::net {
 
-bool tls_errors_kept_apart() { return next<int (*)(SSL*)>("SSL_accept") != nullptr; }
+bool tls_errors_kept_apart() { return next_function<int (*)(SSL*)>("SSL_accept") != nullptr; }
 
 } // namespace dualpath::net

@@ -1,5 +1,7 @@
 #include "net/ucx_context.hpp"
 
+#include "net/socket_errors.hpp"
+
 #include "net/ucx_transports.hpp"
 
 #include <algorithm>
@@ -101,6 +103,11 @@ core::error ucx_failure(const std::string& what, ucs_status_t status) {
 
 core::result<std::unique_ptr<ucx_context>> ucx_context::open(lane which, const std::string& transports,
                                                              const ucx_settings& settings) {
+  if (!lost_peers_are_borne())
+    return core::error{
+        core::errc::unsupported,
+        "UCX would abort this process when a peer disappears at the wrong time: link libucs dynamically, "
+        "and let the executable export send"};
   auto all = base_settings(transports);
   all.insert(all.end(), settings.begin(), settings.end());
   auto context = open_context(which, all);

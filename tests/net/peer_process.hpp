@@ -1,6 +1,7 @@
 // A peer in a process of its own (peer/main.cpp), started, stopped and killed by the test that owns it.
 #pragma once
 
+#include "peer/hexadecimal.hpp"
 #include "world.hpp"
 
 #include <csignal>
@@ -16,7 +17,12 @@ namespace dualpath::net::testing {
 class peer_process {
 public:
   peer_process(const std::string& transports, const std::string& memory, std::uint64_t bytes,
-               const std::string& secret = cluster_secret) {
+               const std::string& secret = cluster_secret)
+      : peer_process{DUALPATH_TEST_PEER,
+                     {transports, memory, std::to_string(bytes),
+                      transports == "rc_v" ? device_of(core::engine_id{2}) : std::string{}, secret}} {}
+  /// Another program that prints two lines in hexadecimal.
+  peer_process(const char* program, const std::vector<std::string>& arguments) {
     int to[2], from[2];
     REQUIRE(pipe2(to, O_CLOEXEC) == 0);
     REQUIRE(pipe2(from, O_CLOEXEC) == 0);
@@ -24,12 +30,10 @@ public:
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, to[0], 0);
     posix_spawn_file_actions_adddup2(&actions, from[1], 1);
-    auto size = std::to_string(bytes);
-    auto device = transports == "rc_v" ? device_of(core::engine_id{2}) : std::string{};
-    const char* arguments[] = {DUALPATH_TEST_PEER, transports.c_str(), memory.c_str(), size.c_str(),
-                               device.c_str(),     secret.c_str(),     nullptr};
-    auto spawned =
-        posix_spawn(&pid_, DUALPATH_TEST_PEER, &actions, nullptr, const_cast<char**>(arguments), environ);
+    std::vector<char*> words{const_cast<char*>(program)};
+    for (auto& each : arguments) words.push_back(const_cast<char*>(each.c_str()));
+    words.push_back(nullptr);
+    auto spawned = posix_spawn(&pid_, program, &actions, nullptr, words.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     close(to[0]);
     close(from[1]);
@@ -77,13 +81,6 @@ private:
     std::string line;
     for (int c = std::fgetc(out_); c != EOF && c != '\n'; c = std::fgetc(out_)) line += static_cast<char>(c);
     return line;
-  }
-  static std::vector<std::byte> from_hex(const std::string& text) {
-    std::vector<std::byte> bytes;
-    for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
-      bytes.push_back(static_cast<std::byte>(std::stoul(text.substr(i, 2), nullptr, 16)));
-    }
-    return bytes;
   }
 
   pid_t pid_ = -1;

@@ -5,6 +5,8 @@
 #include "net/socket_guard.hpp"
 #include "net/ucx_fabric.hpp"
 
+#include "hexadecimal.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -18,8 +20,7 @@ using namespace dualpath;
 namespace {
 
 void print_hex(std::span<const std::byte> bytes) {
-  for (auto byte : bytes) std::printf("%02x", static_cast<unsigned>(byte));
-  std::printf("\n");
+  std::printf("%s\n", net::testing::to_hex(bytes).c_str());
   std::fflush(stdout);
 }
 
