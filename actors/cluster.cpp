@@ -53,6 +53,10 @@ void add_counts(core::run_record& record, core::node_id node, core::engine_role 
   record.store_full |= counts.store_full;
 }
 
+void add_pauses(core::run_record& record, core::node_id node, const core::pauses& noticed) {
+  if (noticed.count > 0) record.pauses_of[node] = noticed;
+}
+
 /// Has the nodes of other processes stop, and waits for what they counted.
 void end_remote_run(control_plane& plane, const remote_nodes& remote, core::duration settle,
                     core::run_record& record) {
@@ -63,6 +67,7 @@ void end_remote_run(control_plane& plane, const remote_nodes& remote, core::dura
           [&](const proto::node_reports& all) {
             for (auto& report : all.reports) {
               add_counts(record, report.node, report.role, report);
+              add_pauses(record, report.node, {report.pauses, core::duration{report.paused_ns}});
               record.faults_happened += report.faults_happened;
               record.told_faults.push_back({report.node, report.faults_planned, report.faults_pending});
               for (std::size_t i = 0; i < report.held.size() && i < core::resource_count; ++i)
@@ -80,6 +85,7 @@ void end_remote_run(control_plane& plane, const remote_nodes& remote, core::dura
 
 core::result<core::run_record> run_cluster(control_plane& plane, std::shared_ptr<const cluster_plan> plan) {
   auto outcome = std::make_shared<first_outcome>();
+  auto pauses_before = plane.pauses();
   auto& system = plane.system();
   auto root =
       system.spawn(cluster_supervisor, plan,
@@ -95,6 +101,7 @@ core::result<core::run_record> run_cluster(control_plane& plane, std::shared_ptr
   system.await_all_actors_done();
   if (plan->settings->faults) plan->settings->faults->held().end_all();
   for (auto& node : plan->nodes) add_counts(record, node->node, node->role, *node->counters);
+  add_pauses(record, core::node_id{0}, plane.pauses().since(pauses_before));
   std::sort(record.nodes.begin(), record.nodes.end(), [](auto& a, auto& b) { return a.node < b.node; });
   if (!result) return result.error();
   record.jct = result->jct;

@@ -1,11 +1,16 @@
 #include "actors/control_plane.hpp"
 
+#include "actors/peer_watch.hpp"
+
 #include <caf/io/all.hpp>
 #include <caf/openssl/all.hpp>
 
 namespace dualpath::actors {
 
 namespace {
+
+/// Of CAF's own judgement of silence, which the peer watch replaces.
+constexpr auto practically_never = std::chrono::hours{24 * 365};
 
 caf::timespan timespan_of(core::duration d) { return std::chrono::duration_cast<caf::timespan>(d); }
 
@@ -25,7 +30,7 @@ struct system_config : caf::actor_system_config {
     openssl_key = options.key_path;
     set("middleman.workers", 0);
     set("middleman.heartbeat-interval", timespan_of(options.heartbeat));
-    set("middleman.connection-timeout", timespan_of(options.peer_timeout));
+    set("middleman.connection-timeout", timespan_of(practically_never));
   }
 };
 
@@ -51,15 +56,18 @@ core::result<std::uint16_t> listen(const Handle& whom, const std::string& host, 
 } // namespace
 
 struct control_plane::parts {
-  explicit parts(const control_options& options) : config{options}, system{config} {}
+  explicit parts(const control_options& options)
+      : config{options}, system{config}, watch{system, options.peer_timeout, options.heartbeat} {}
   system_config config;
   caf::actor_system system;
+  peer_watch watch;
 };
 
 control_plane::control_plane(const control_options& options) : parts_{std::make_unique<parts>(options)} {}
 control_plane::~control_plane() = default;
 
 caf::actor_system& control_plane::system() { return parts_->system; }
+core::pauses control_plane::pauses() const { return parts_->watch.pauses(); }
 
 core::result<std::uint16_t> control_plane::publish(const proto::membership_actor& whom,
                                                    const std::string& host, std::uint16_t port) {

@@ -92,6 +92,7 @@ private:
   proto::run_order order_;
   caf::actor supervisor_;
   std::size_t idle_actors_ = 0;
+  core::pauses pauses_before_;  ///< the run
   std::vector<caf::actor> met_; ///< referred to, so that the connections stay
   bool dismissed_ = false;
   std::optional<core::error> failure_;
@@ -146,6 +147,7 @@ void node_agent::serve(const proto::serve_run& orders) {
   if (!run_ || orders.run != order_.run) return;
   run_->settings->cost_model = {orders.prefill_base_s, orders.prefill_token_s, orders.prefill_pair_s};
   idle_actors_ = plane_.system().registry().running();
+  pauses_before_ = plane_.pauses();
   auto supervisor = self_->spawn(node_supervisor, run_->settings, run_->node,
                                  caf::actor_cast<proto::scheduler_actor>(orders.scheduler),
                                  caf::actor_cast<proto::directory_actor>(orders.directory));
@@ -179,6 +181,9 @@ void node_agent::report(core::duration settle) {
   end_actors();
   auto counted = count(order_, *run_->node, settings.faults);
   counted.held = std::move(held);
+  auto pauses = plane_.pauses().since(pauses_before_);
+  counted.pauses = pauses.count;
+  counted.paused_ns = static_cast<std::uint64_t>(pauses.total.count());
   self_->send(head_, std::move(counted));
 }
 

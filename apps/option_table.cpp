@@ -191,9 +191,9 @@ const option_row table[] = {
      "and any time with --listen",
      [](run_options& o, const values& v) { return set_time(v[0], o.join_timeout); }},
     {"peer-timeout", cluster_group, kind::text, "TIME", "5s",
-     "Silence after which another process of the cluster counts as lost, 1s or more; longer where machines "
-     "are "
-     "so loaded that processes stand still for seconds. Of this process: say it to those that join as well",
+     "Silence, while this process runs, after which another one of the cluster counts as lost, 1s or more; "
+     "longer where single processes may get no CPU for seconds. Of this process: say it to those that join "
+     "as well",
      [](run_options& o, const values& v) { return set_peer_timeout(v[0], o.peer_timeout); }},
     {"wait-for-role", cluster_group, kind::text, "TIME", "3min",
      "With --listen: how long requests wait for a new node when the last one of a role was lost, before the "

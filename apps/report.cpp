@@ -32,6 +32,14 @@ ordered_json to_json(const core::flight_record& flights) {
           {"peaks", peaks}};
 }
 
+ordered_json to_json(const std::map<core::node_id, core::pauses>& pauses_of) {
+  auto all = ordered_json::array();
+  for (const auto& [node, pauses] : pauses_of)
+    all.push_back(
+        {{"node", node.value}, {"count", pauses.count}, {"total_s", core::to_seconds(pauses.total)}});
+  return all;
+}
+
 ordered_json to_json(const core::run_summary& run) {
   ordered_json by_node = ordered_json::array(), nodes = ordered_json::array();
   for (const auto& node : run.nodes) {
@@ -77,6 +85,7 @@ ordered_json to_json(const core::run_summary& run) {
           {"adopted_tokens", run.adopted_tokens},
           {"storage_overdue", run.storage_overdue},
           {"engine_restarts", run.engine_restarts},
+          {"pauses", to_json(run.pauses_of)},
           {"store_full", run.store_full},
           {"alpha_tokens", run.alpha_tokens},
           {"beta_tokens", run.beta_tokens},

@@ -134,6 +134,11 @@ std::string format_comparison(run_list runs) {
   add_storage_rows(rows, runs);
   add_count_row(rows, "tokens of lost blocks, recomputed", runs, [](auto& run) { return run.lost_tokens; });
   add_count_row(rows, "engine restarts", runs, [](auto& run) { return run.engine_restarts; });
+  add_count_row(rows, "pauses of processes", runs, [](auto& run) {
+    std::uint64_t count = 0;
+    for (auto& [node, pauses] : run.pauses_of) count += pauses.count;
+    return count;
+  });
   add_count_row(rows, "requests routed again", runs, [](auto& run) { return run.rerouted; });
   add_row(rows, "digest", runs,
           [&](auto& run) { return runs.size() == 1 ? run.digest : run.digest.substr(0, 16); });

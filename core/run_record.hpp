@@ -5,6 +5,7 @@
 #include "core/clock.hpp"
 #include "core/fault_ends.hpp"
 #include "core/ids.hpp"
+#include "core/pauses.hpp"
 #include "core/read_path.hpp"
 #include "core/usage_gauge.hpp"
 
@@ -61,6 +62,7 @@ struct run_record {
   std::uint64_t storage_overdue = 0;                         ///< operations not answered in time
   std::uint64_t adopted_tokens = 0; ///< of hits read for an earlier attempt at a request, and not read again
   std::uint32_t engine_restarts = 0;
+  std::map<node_id, pauses> pauses_of{};        ///< of every node whose process noticed any of its own
   std::uint64_t faults_happened = 0;            ///< injected ones
   std::vector<core::told_faults> told_faults{}; ///< by the processes of other nodes
   std::set<node_id> silent_nodes{};             ///< that served, and told nothing at their end

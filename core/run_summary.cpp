@@ -129,6 +129,7 @@ run_summary summarise(const run_record& record) {
   s.storage_overdue = record.storage_overdue;
   s.adopted_tokens = record.adopted_tokens;
   s.engine_restarts = record.engine_restarts;
+  s.pauses_of = record.pauses_of;
   s.store_full = record.store_full;
   s.alpha_tokens = record.alpha_tokens;
   s.calibration = record.calibration;

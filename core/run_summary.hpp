@@ -49,6 +49,7 @@ struct run_summary {
   std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0;
   std::uint64_t storage_overdue = 0, adopted_tokens = 0;
   std::uint32_t engine_restarts = 0;
+  std::map<node_id, pauses> pauses_of; ///< of every node whose process noticed any of its own
   bool store_full = false;
   std::uint64_t alpha_tokens = 0, beta_tokens = 0;
   calibration_record calibration;

@@ -17,7 +17,7 @@
 namespace dualpath::proto {
 
 /// Raised with every change of a message that an older process would misread.
-inline constexpr std::uint32_t control_protocol_version = 3;
+inline constexpr std::uint32_t control_protocol_version = 4;
 
 enum class wanted_role : std::uint8_t { any, prefill, decode };
 
@@ -90,6 +90,7 @@ struct node_report {
   std::vector<std::string> faults_planned, faults_pending; ///< for there, as core::fault_plan describes them
   std::uint64_t adopted_tokens = 0;
   std::uint32_t engine_restarts = 0;
+  std::uint64_t pauses = 0, paused_ns = 0; ///< of the node's process, in the run
   bool store_full = false;
   std::vector<std::uint64_t> held; ///< by core::resource, after it was waited for; empty: nobody waited
 };
@@ -173,7 +174,7 @@ typename Inspector::result_type inspect(Inspector& f, node_report& x) {
            x.storage_written_bytes, x.kv_put_bytes, x.kv_get_bytes, x.copied_bytes, x.blocks_written,
            x.blocks_missing, x.blocks_corrupt, x.blocks_unreadable, x.blocks_unwritten, x.storage_overdue,
            x.faults_happened, x.faults_planned, x.faults_pending, x.adopted_tokens, x.engine_restarts,
-           x.store_full, x.held);
+           x.pauses, x.paused_ns, x.store_full, x.held);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, meet_node& x) {

@@ -4,16 +4,15 @@
 
 namespace dualpath::core {
 
-running_time::running_time(duration interval, instant start) : most_{2 * interval}, last_{start} {}
+running_time::running_time(duration interval, instant start) : interval_{interval}, last_{start} {}
 
 duration running_time::tick(instant now) {
-  auto passed = now - last_;
-  auto ran = std::min(passed, most_);
-  ran_ += ran;
+  auto late = std::max(now - last_ - interval_, duration{0});
+  ran_ = at(now);
   last_ = now;
-  return passed - ran;
+  return late;
 }
 
-duration running_time::at(instant when) const { return ran_ + std::min(when - last_, most_); }
+duration running_time::at(instant when) const { return ran_ + std::min(when - last_, 2 * interval_); }
 
 } // namespace dualpath::core

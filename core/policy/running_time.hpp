@@ -1,5 +1,5 @@
-// The time in which this process ran, told by its own ticks: what a tick comes later than it may was a pause
-// of the process, which was stopped (SIGSTOP) or got no CPU. In a pause it hears nobody, so a pause says
+// The time in which this process ran, told by its own ticks: one that comes late comes after a pause of the
+// process, which was stopped (SIGSTOP) or got no CPU. In a pause it hears nobody, so a pause says
 // nothing about anybody else. Time is an argument; not thread-safe.
 #pragma once
 
@@ -12,14 +12,14 @@ public:
   /// Ticks are planned `interval` after one another, the first after `start`.
   running_time(duration interval, instant start);
 
-  /// A tick. The pause before it; 0: none. `now` must not go back.
+  /// A tick. How late it is: for at least so long the process did not run. `now` must not go back.
   duration tick(instant now);
   /// How long the process had run at `when`. What came since the last tick counts as at most two intervals,
   /// so time goes on also where ticks are always late, and a pause that is not over yet does not count.
   duration at(instant when) const;
 
 private:
-  duration most_, ran_{0};
+  duration interval_, ran_{0};
   instant last_;
 };
 

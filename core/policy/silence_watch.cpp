@@ -14,9 +14,9 @@ void silence_watch::heard(peer who, instant when) {
 }
 
 duration silence_watch::tick(instant now) {
-  auto paused = running_.tick(now);
+  auto late = running_.tick(now);
   ran_ = running_.at(now);
-  return paused;
+  return late;
 }
 
 std::vector<silence_watch::peer> silence_watch::silent() const {

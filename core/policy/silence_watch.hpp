@@ -23,7 +23,8 @@ public:
   void forget(peer who) { heard_at_.erase(who); }
   bool knows(peer who) const { return heard_at_.contains(who); }
 
-  /// A tick; what came before it has been told. The pause before it; 0: none. `now` must not go back.
+  /// A tick, told what came before it. How late it is: for at least so long this process did not run. `now`
+  /// must not go back.
   duration tick(instant now);
   /// Known peers that have been silent for longer than the timeout, by the last tick. One that stays silent
   /// stays among them until it is forgotten.

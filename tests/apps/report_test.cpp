@@ -26,6 +26,7 @@ core::run_summary make_run(const std::string& policy, double jct_s, const std::s
   run.nodes = {{0, core::engine_role::prefill, 100, 10, 1, 2, 3},
                {1, core::engine_role::decode, 50, 20, 4, 5, 6}};
   run.flights = {1000, 950, {{core::node_id{1}, 900}}};
+  run.pauses_of = {{core::node_id{2}, {3, std::chrono::milliseconds{4500}}}};
   run.path_prefill = 7;
   run.path_decode = 5;
   run.hit_blocks_prefill = 70;
@@ -70,6 +71,7 @@ TEST_CASE("the report has the documented shape") {
   CHECK(run["requests_in_flight"]["client_peak_bytes"] == 950);
   REQUIRE(run["requests_in_flight"]["peaks"].size() == 1);
   CHECK(run["requests_in_flight"]["peaks"][0] == nlohmann::json{{"node", 1}, {"bytes", 900}});
+  CHECK(run["pauses"] == nlohmann::json::array({{{"node", 2}, {"count", 3}, {"total_s", 4.5}}}));
   CHECK(run["paths"] == nlohmann::json{{"prefill", 7}, {"decode", 5}, {"split", 0}, {"recompute", 0}});
   CHECK(run["hit_blocks"] == nlohmann::json{{"prefill", 70}, {"decode", 50}});
 }
@@ -98,6 +100,7 @@ TEST_CASE("a run is reported with these fields and no others") {
                                     "model",
                                     "nodes",
                                     "paths",
+                                    "pauses",
                                     "policy",
                                     "prompt_tokens",
                                     "requests",
@@ -129,6 +132,7 @@ TEST_CASE("every field of the report is documented") {
   };
   check(report["runs"][0]);
   check(report["runs"][0]["nodes"][0]);
+  check(report["runs"][0]["pauses"][0]);
 }
 
 TEST_CASE("the comparison tells the speed-up over basic and that digests match") {

@@ -62,6 +62,8 @@ run_report read_report(const std::string& path) {
     report.requests += run.at("requests").get<std::uint64_t>();
     report.adopted_tokens += run.at("adopted_tokens").get<std::uint64_t>();
     for (auto& warning : run.at("warnings")) report.warnings.push_back(warning);
+    for (auto& pauses : run.at("pauses"))
+      report.paused_s[pauses.at("node").get<unsigned>()] += pauses.at("total_s").get<double>();
     report.client_peak = std::max(report.client_peak,
                                   run.at("requests_in_flight").at("client_peak_bytes").get<std::uint64_t>());
     for (auto& peak : run.at("requests_in_flight").at("peaks")) {

@@ -41,6 +41,7 @@ struct run_report {
   std::uint64_t requests = 0, adopted_tokens = 0;
   std::map<unsigned, std::uint64_t> peaks; ///< bytes of requests in flight to a node, over all runs
   std::uint64_t client_peak = 0;           ///< likewise, from the client to the scheduler
+  std::map<unsigned, double> paused_s;     ///< of nodes whose process noticed pauses of its own
   std::string incomplete;                  ///< the policy that failed
 };
 /// Of a file that --report has written.
