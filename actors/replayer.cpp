@@ -16,7 +16,8 @@ core::duration from_ms(double ms) { return core::from_seconds(ms * 1e-3); }
 } // namespace
 
 void replayer_state::start_sessions() {
-  start = last_event = settings->clock->now();
+  start = settings->reported_clock().now();
+  last_event = settings->clock->now();
   for (auto& trajectory : options.trace->trajectories) {
     sessions.push_back(
         {&trajectory, core::prompt_builder{trajectory, options.seed, options.vocabulary}, {}, {}, {}});
@@ -69,7 +70,7 @@ void replayer_state::submit_next(std::size_t index) {
   core::round_record record;
   record.session = s.trajectory->session;
   record.round = static_cast<std::uint32_t>(s.prompts.next_round());
-  record.submitted = last_event - start;
+  record.submitted = settings->reported_clock().now() - start;
   auto generate = s.prompts.next_spec().generate_tokens;
   proto::request request;
   request.id = core::request_id{next_request++};
@@ -116,12 +117,12 @@ void replayer_state::on_tokens(const proto::tokens& event) {
   auto& s = sessions[found->second];
   auto& record = s.rounds.back();
   last_event = s.last_event = settings->clock->now();
+  auto now = settings->reported_clock().now() - start;
   for (std::size_t i = 0; i < event.ids.size(); ++i) {
     // What an earlier attempt already delivered arrives again after a failure.
     if (event.first_index + i != record.generated.size()) continue;
     record.generated.push_back(event.ids[i]);
     ++generated_tokens;
-    auto now = last_event - start;
     if (record.generated.size() == 1) record.first_token = now;
     if (record.generated.size() == 2) record.second_token = now;
     record.finished = now;

@@ -68,7 +68,8 @@ struct replayer_state {
   core::flight_peaks peaks;
   core::flight_budget flights;       ///< rounds submitted to the scheduler, the only peer
   std::deque<core::request_id> held; ///< rounds that wait for others to be accepted
-  core::instant start{0}, last_event{0};
+  core::instant start{0};            ///< by the clock of what is reported
+  core::instant last_event{0};       ///< by that of what is waited for
   std::uint64_t next_request = 1, rounds_total = 0, rounds_done = 0, generated_tokens = 0;
   std::size_t sessions_open = 0; ///< with rounds under way or to come
   bool draining = false;

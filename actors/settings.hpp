@@ -22,7 +22,10 @@
 namespace dualpath::actors {
 
 struct cluster_settings {
-  core::clock* clock = nullptr;       ///< outlives the cluster
+  /// Of all that is waited for: in a program, one that stands still while the process does. Outlives the
+  /// cluster.
+  core::clock* clock = nullptr;
+  core::clock* wall = nullptr;        ///< of the times that are reported; none: the other. Likewise
   core::fault_plan* faults = nullptr; ///< none: no faults
   core::usage_gauge* usage = nullptr; ///< none: nobody counts what is held
   /// Bytes of requests that a node, or the scheduler, may have been given without having answered yet; 0: no
@@ -63,6 +66,7 @@ struct cluster_settings {
   std::uint32_t restart_budget = 5; ///< of an engine, in restart_window
   core::duration restart_window = std::chrono::seconds{60};
 
+  const core::clock& reported_clock() const { return wall ? *wall : *clock; }
   bool stores_blocks() const { return policy != core::policy::recompute; }
 };
 

@@ -9,6 +9,7 @@
 #include "apps/logging.hpp"
 #include "apps/run_settings.hpp"
 #include "core/fault_plan.hpp"
+#include "core/running_clock.hpp"
 #include "net/tls_identity.hpp"
 
 #include <algorithm>
@@ -85,7 +86,7 @@ core::result<storage::store_spec> store_of(const run_options& options) {
 
 /// What outlives the settings that point to it.
 struct node_context {
-  core::steady_clock clock;
+  core::running_clock clock;
   core::fault_plan faults;
   core::usage_gauge usage;
 };

@@ -10,6 +10,7 @@
 #include "apps/workload_setup.hpp"
 #include "core/fault_plan.hpp"
 #include "core/log.hpp"
+#include "core/running_clock.hpp"
 #include "core/units.hpp"
 
 #include <bitset>
@@ -215,7 +216,7 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   auto options = given;
   options.net_device = session.net_device();
   options.data_plane_secret = session.secret();
-  core::steady_clock clock;
+  core::running_clock clock;
   auto where = run_store::open(options, session.spans_processes());
   if (!where) return where.error();
   auto probe = make_compute(options, inputs.compute, clock);
@@ -232,6 +233,7 @@ core::result<core::run_record> run_once(const run_options& given, const run_inpu
   if (!faults) return faults.error();
   core::usage_gauge usage;
   core::flight_peaks flights;
+  calibrated->settings->wall = &clock.wall();
   calibrated->settings->flights = &flights;
   calibrated->settings->faults = &*faults;
   calibrated->settings->join_address = session.join_address();

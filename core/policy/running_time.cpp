@@ -4,7 +4,8 @@
 
 namespace dualpath::core {
 
-running_time::running_time(duration interval, instant start) : interval_{interval}, last_{start} {}
+running_time::running_time(duration interval, instant last, duration ran)
+    : interval_{interval}, last_{last}, ran_{ran} {}
 
 duration running_time::tick(instant now) {
   auto late = std::max(now - last_ - interval_, duration{0});

@@ -9,8 +9,9 @@ namespace dualpath::core {
 
 class running_time {
 public:
-  /// Ticks are planned `interval` after one another, the first after `start`.
-  running_time(duration interval, instant start);
+  /// Ticks are planned `interval` after one another. The last was at `last`, or it is the start; the process
+  /// had run for `ran` then.
+  running_time(duration interval, instant last, duration ran = {});
 
   /// A tick. How late it is: for at least so long the process did not run. `now` must not go back.
   duration tick(instant now);
@@ -19,8 +20,9 @@ public:
   duration at(instant when) const;
 
 private:
-  duration interval_, ran_{0};
+  duration interval_;
   instant last_;
+  duration ran_;
 };
 
 } // namespace dualpath::core

@@ -16,9 +16,9 @@ constexpr auto timeout = "5s";
 constexpr double timeout_s = 5;
 constexpr auto pause_length = std::chrono::seconds{7};
 
-void pause(const std::vector<child_process*>& processes) {
+void pause(const std::vector<child_process*>& processes, std::chrono::seconds length = pause_length) {
   for (auto* each : processes) each->signal(SIGSTOP);
-  std::this_thread::sleep_for(pause_length); // it is the pause
+  std::this_thread::sleep_for(length); // it is the pause
   for (auto* each : processes) each->signal(SIGCONT);
 }
 
@@ -86,4 +86,26 @@ TEST_CASE("a node that is paused for longer than its own --peer-timeout blames n
   CHECK(report.warnings.empty());
   CHECK(report.digests.at(0) == digest_of_one_process(long_workload()));
   CHECK(cluster.node(0).wait() + cluster.node(1).wait() == 0);
+}
+
+TEST_CASE(
+    "a head that is paused for longer than --wait-for-role does not give up the role that it waits for") {
+  const words patient = {"--peer-timeout", "2min"};
+  workplace place;
+  hand_cluster cluster{place, words{"run", "--cluster", "1P1D", "--wait-for-role", "10s"} + patient
+                                  + long_workload()};
+  cluster.join(patient);
+  cluster.await_requests(20);
+  cluster.node(0).signal(SIGKILL);
+  REQUIRE(cluster.head().await_line("waiting_for_nodes missing=decode") >= 0);
+  cluster.head().signal(SIGSTOP);
+  auto& newcomer = cluster.join(patient); // it asks while nobody answers
+  pause({&cluster.head()}, std::chrono::seconds{12});
+  auto status = cluster.finish();
+  INFO(cluster.head().output() << newcomer.output());
+  REQUIRE(status == 0);
+  CHECK(newcomer.wait() == 0);
+  auto report = read_report(cluster.report_path());
+  CHECK(report.warnings.size() == 1); // of the node that was killed
+  CHECK(report.digests.at(0) == digest_of_one_process(long_workload()));
 }
