@@ -1,25 +1,27 @@
-// UCX calls listen(), accept() and connect() of the C library from libucs alone, through the dynamic linker,
-// which looks into the executable first: the functions of those names at the end of this file come before the
-// library's. They pass on every call but UCX's. The linker takes this file out of its archive because the
-// fabric calls guard_ucx_sockets(), and exports the three because shared libraries on its command line define
-// them too; guard_ucx_sockets() checks that it did.
+// UCX calls listen(), accept(), connect() and epoll_ctl() of the C library from libucs alone, through the
+// dynamic linker, which looks into the executable first: the functions of those names at the end of this file
+// come before the library's. They pass on every call but UCX's. The linker takes this file out of its archive
+// because the fabric calls guard_ucx_sockets(), and exports them because shared libraries on its command line
+// define them too; guard_ucx_sockets() checks that it did.
 //
 // A listener is marked by TCP_DEFER_ACCEPT, which UCX never sets. It also makes the kernel hold connections
-// back until their first bytes are there, so that accept() need not wait for a proof: it comes in one
-// segment, and where it is not there whole, the connection is closed. A peer of ours then tries again (UCX
-// does so up to 25 times); that happens only when the kernel falls back to SYN cookies, which cannot hold
-// connections back.
+// back until their first bytes are there, so that who says nothing costs nothing. Where the kernel cannot,
+// with SYN cookies, connections come before their proof does. They wait (waiting_room.hpp), and epoll_ctl()
+// is the fourth function here so that UCX's thread is woken for them: it gets the door where it names the
+// listener.
 #include "net/socket_guard.hpp"
 
 #include "core/log.hpp"
 #include "net/connection_proof.hpp"
 #include "net/library_calls.hpp"
+#include "net/waiting_room.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,6 +30,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -38,9 +42,9 @@ namespace {
 /// How long the kernel holds back a connection whose first bytes have not come. Lost ones come again well
 /// within.
 constexpr int patience_s = 10;
-/// Refusals before accept() says that there is nothing more for now, since UCX holds its lock meanwhile. What
-/// is left wakes its thread again at once.
-constexpr int refusals_at_a_time = 16;
+/// Connections looked at before accept() says that there is nothing more for now, since UCX holds its lock
+/// meanwhile. What is left wakes its thread again at once.
+constexpr int judged_at_a_time = 16;
 constexpr std::size_t remembered_nonces = 16384;
 /// Refusals within it are told in one line.
 constexpr std::chrono::seconds burst{10};
@@ -57,6 +61,10 @@ int library_accept(int fd, sockaddr* peer, socklen_t* bytes) {
 int library_connect(int fd, const sockaddr* to, socklen_t bytes) {
   static const auto function = next_function<int (*)(int, const sockaddr*, socklen_t)>("connect");
   return function(fd, to, bytes);
+}
+int library_epoll_ctl(int set, int what, int fd, epoll_event* event) {
+  static const auto function = next_function<int (*)(int, int, int, epoll_event*)>("epoll_ctl");
+  return function(set, what, fd, event);
 }
 
 int refuse(int error) {
@@ -107,18 +115,34 @@ public:
     std::lock_guard lock{mutex_};
     prover_ = prover;
   }
-  bool guards(const void* caller, int fd) const { return ucx_.holds(caller) && is_tcp(fd); }
+  bool is_ucx(const void* caller) const { return ucx_.holds(caller); }
+  bool guards(const void* caller, int fd) const { return is_ucx(caller) && is_tcp(fd); }
   std::uint64_t refused() const { return refused_; }
 
   int listen(int fd, int backlog);
   int accept(int fd, sockaddr* peer, socklen_t* bytes);
   int connect(int fd, const sockaddr* to, socklen_t bytes);
+  /// Whether a listener of UCX has had that number; quick, as UCX changes what it waits for while it sends.
+  bool may_listen(int fd) const {
+    return fd >= 0 && fd < known_numbers
+           && listened_[static_cast<std::size_t>(fd)].load(std::memory_order_relaxed);
+  }
+  int epoll_ctl(int set, int what, int fd, epoll_event* event);
 
 private:
+  /// What it starts with; null: a proof. `silent`: nothing yet.
+  static constexpr const char* silent = "it said nothing";
   const char* judge(int connection);
+  std::shared_ptr<waiting_room> room_of(int listener);
+  void refuse_connection(int connection, const char* why) noexcept;
   void tell(int connection, const char* why) noexcept;
 
+  static constexpr int known_numbers = 65536;
+
   const code_range ucx_;
+  std::array<std::atomic<bool>, known_numbers> listened_{};
+  std::mutex rooms_mutex_;
+  std::map<int, std::shared_ptr<waiting_room>> rooms_; ///< by listener, while UCX waits for it
   std::atomic<std::uint64_t> refused_{0};
   std::mutex mutex_;
   connection_prover prover_;
@@ -128,13 +152,16 @@ private:
 
 int guard::listen(int fd, int backlog) {
   if (::setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &patience_s, sizeof patience_s) != 0) return -1;
-  return library_listen(fd, backlog);
+  auto listening = library_listen(fd, backlog);
+  if (listening == 0 && fd < known_numbers) listened_[static_cast<std::size_t>(fd)] = true;
+  return listening;
 }
 
-/// What is wrong with a connection that has just been accepted; null: nothing.
 const char* guard::judge(int connection) {
   connection_proof proof;
   auto got = ::recv(connection, proof.data(), proof.size(), MSG_DONTWAIT);
+  if (got < 0 && errno == EAGAIN) return silent;
+  // It comes in one segment, so that a part of it is none.
   if (got != static_cast<ssize_t>(proof.size())) return "it did not start with a proof of the secret";
   auto at = local_address(connection);
   std::lock_guard lock{mutex_};
@@ -176,20 +203,48 @@ bool closes_for_good(int error) {
   }
 }
 
+std::shared_ptr<waiting_room> guard::room_of(int listener) {
+  std::lock_guard lock{rooms_mutex_};
+  auto found = rooms_.find(listener);
+  return found == rooms_.end() ? nullptr : found->second;
+}
+
+void guard::refuse_connection(int connection, const char* why) noexcept {
+  tell(connection, why);
+  ::close(connection);
+}
+
 int guard::accept(int fd, sockaddr* peer, socklen_t* bytes) {
-  auto room = bytes == nullptr ? 0 : *bytes;
-  for (int refusals = 0; refusals < refusals_at_a_time; ++refusals) {
-    if (bytes != nullptr) *bytes = room;
-    auto connection = library_accept(fd, peer, bytes);
+  auto room = room_of(fd);
+  for (int judged = 0; judged < judged_at_a_time; ++judged) {
+    auto connection = room ? room->next_to_speak() : -1;
+    if (connection < 0) connection = library_accept(fd, nullptr, nullptr);
     // An error of one connection, or descriptors or memory that are short for a while: UCX's thread waits for
     // the listener to be readable, is woken again as long as connections wait, and so goes on by itself.
     if (connection < 0) return refuse(closes_for_good(errno) ? EAGAIN : errno);
     auto* wrong = judge(connection);
-    if (wrong == nullptr) return connection;
-    tell(connection, wrong);
-    ::close(connection);
+    if (wrong == nullptr) {
+      if (peer == nullptr || ::getpeername(connection, peer, bytes) == 0) return connection;
+      ::close(connection); // it has broken since
+    } else if (wrong != silent || !room) {
+      refuse_connection(connection, wrong);
+    } else if (auto out = room->admit(connection); out >= 0) {
+      refuse_connection(out, silent);
+    }
   }
   return refuse(EAGAIN);
+}
+
+int guard::epoll_ctl(int set, int what, int fd, epoll_event* event) {
+  auto room = room_of(fd);
+  if (!room && what == EPOLL_CTL_ADD && option_of(fd, SOL_SOCKET, SO_ACCEPTCONN) != 0)
+    room = waiting_room::open(fd); // without one, who is late is closed
+  if (!room) return library_epoll_ctl(set, what, fd, event);
+  auto status = library_epoll_ctl(set, what, room->door(), event);
+  std::lock_guard lock{rooms_mutex_};
+  if (what == EPOLL_CTL_ADD && status == 0) rooms_[fd] = room;
+  if (what == EPOLL_CTL_DEL) rooms_.erase(fd);
+  return status;
 }
 
 /// Sends the proof over a connection that is open. It has room for it, being new.
@@ -255,9 +310,10 @@ guard* guard_of(const void* caller, int fd) {
 }
 
 core::error unreachable(const std::string& why) {
-  return {core::errc::unsupported,
-          "the ports of UCX cannot be guarded by the cluster's secret: " + why
-              + "; link libucs dynamically, and let the executable export listen, accept and connect"};
+  return {
+      core::errc::unsupported,
+      "the ports of UCX cannot be guarded by the cluster's secret: " + why
+          + "; link libucs dynamically, and let the executable export listen, accept, connect and epoll_ctl"};
 }
 
 } // namespace
@@ -272,7 +328,7 @@ core::result<void> guard_ucx_sockets(std::string_view secret) {
   auto ucx = ucx_socket_code();
   if (ucx.end == 0) return unreachable("ucs_socket_connect is not in a shared library");
   if (!comes_first("listen", &::listen) || !comes_first("accept", &::accept)
-      || !comes_first("connect", &::connect))
+      || !comes_first("connect", &::connect) || !comes_first("epoll_ctl", &::epoll_ctl))
     return unreachable("its calls go to the C library directly");
   active.store(new guard{secret, ucx}, std::memory_order_release);
   return {};
@@ -303,6 +359,13 @@ int accept(int fd, sockaddr* __restrict peer, socklen_t* __restrict bytes) {
 int connect(int fd, const sockaddr* to, socklen_t bytes) {
   auto* guard = dualpath::net::guard_of(__builtin_return_address(0), fd);
   return guard != nullptr ? guard->connect(fd, to, bytes) : dualpath::net::library_connect(fd, to, bytes);
+}
+
+int epoll_ctl(int set, int what, int fd, epoll_event* event) noexcept {
+  auto* guard = dualpath::net::active.load(std::memory_order_acquire);
+  if (guard != nullptr && guard->may_listen(fd) && guard->is_ucx(__builtin_return_address(0)))
+    return guard->epoll_ctl(set, what, fd, event);
+  return dualpath::net::library_epoll_ctl(set, what, fd, event);
 }
 
 } // extern "C"

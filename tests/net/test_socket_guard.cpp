@@ -1,6 +1,7 @@
 // The guard under the functions by which UCX opens its sockets, and under everybody else's.
 #include "net/socket_guard.hpp"
 
+#include "net/connection_proof.hpp"
 #include "world.hpp"
 
 #include <arpa/inet.h>
@@ -12,11 +13,14 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/un.h>
+#include <ucs/sys/event_set.h>
 #include <ucs/sys/sock.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <exception>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 using namespace dualpath;
@@ -124,6 +128,79 @@ void meet_without_waiting(const listener& at) {
   CHECK(hears(server.fd, client.fd));
 }
 
+/// Runs the rest of a test in a network of its own, with that setting of net.ipv4.
+void in_a_network_where(const std::string& setting, int value, const std::function<void()>& rest) {
+  bool there = false;
+  std::exception_ptr failure;
+  std::thread{[&] {
+    if (::unshare(CLONE_NEWNET) != 0) return; // this thread only
+    std::ofstream{"/proc/sys/net/ipv4/" + setting} << value << std::flush;
+    ifreq lo{};
+    std::strcpy(lo.ifr_name, "lo");
+    lo.ifr_flags = IFF_UP;
+    auto any = fresh();
+    if (::ioctl(any.fd, SIOCSIFFLAGS, &lo) != 0) return;
+    there = true;
+    try {
+      rest();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }}.join();
+  if (!there) WARN("skipped: a network namespace needs CAP_SYS_ADMIN");
+  if (failure) std::rethrow_exception(failure);
+}
+
+/// As UCX's thread waits for a listener.
+class watcher {
+public:
+  explicit watcher(const listener& of) : of_{of.socket.fd} {
+    REQUIRE(ucs_event_set_create(&events_) == UCS_OK);
+    REQUIRE(ucs_event_set_add(events_, of_, UCS_EVENT_SET_EVREAD, nullptr) == UCS_OK);
+  }
+  ~watcher() {
+    leave();
+    ucs_event_set_cleanup(events_);
+  }
+  void leave() {
+    if (of_ >= 0) CHECK(ucs_event_set_del(events_, std::exchange(of_, -1)) == UCS_OK);
+  }
+  bool woken(int within_ms) {
+    unsigned count = 1;
+    ucs_event_set_wait(
+        events_, &count, within_ms, [](void*, ucs_event_set_types_t, void*) {}, nullptr);
+    return count == 1;
+  }
+  /// Accepts until nothing is left to be done; what it got.
+  std::vector<owned_fd> accept_all(const listener& at) {
+    std::vector<owned_fd> got;
+    while (woken(0)) {
+      int connection = -1;
+      auto status = at.accept_now(connection);
+      REQUIRE((status == UCS_OK || status == UCS_ERR_NO_PROGRESS));
+      if (status == UCS_OK) got.emplace_back(connection);
+    }
+    return got;
+  }
+
+private:
+  int of_;
+  ucs_sys_event_set_t* events_ = nullptr;
+};
+
+void say_proof(const owned_fd& from, const listener& to) {
+  sockaddr_storage address{};
+  std::memcpy(&address, &to.address, sizeof to.address);
+  auto proof = connection_prover{cluster_secret}.make(address);
+  REQUIRE(proof);
+  REQUIRE(::send(from.fd, proof->data(), proof->size(), MSG_NOSIGNAL) == static_cast<ssize_t>(proof->size()));
+}
+
+bool closed_by_peer(const owned_fd& connection) {
+  char byte = 0;
+  return await(connection.fd, POLLIN) && ::recv(connection.fd, &byte, 1, 0) <= 0;
+}
+
 } // namespace
 
 TEST_CASE("sockets of UCX meet, and hear nothing but what UCX says") {
@@ -140,20 +217,7 @@ TEST_CASE("a socket of UCX that must not wait proves the secret while it connect
 }
 
 TEST_CASE("a socket of UCX that must not wait connects where TCP fast open is switched off") {
-  bool done = false;
-  std::thread{[&] {
-    // A network of this thread's own, with its own setting.
-    if (::unshare(CLONE_NEWNET) != 0) return;
-    std::ofstream{"/proc/sys/net/ipv4/tcp_fastopen"} << 0 << std::flush;
-    ifreq lo{};
-    std::strcpy(lo.ifr_name, "lo");
-    lo.ifr_flags = IFF_UP;
-    auto any = fresh();
-    if (::ioctl(any.fd, SIOCSIFFLAGS, &lo) != 0) return;
-    meet_without_waiting(listener::open());
-    done = true;
-  }}.join();
-  if (!done) WARN("skipped: a network namespace needs CAP_SYS_ADMIN");
+  in_a_network_where("tcp_fastopen", 0, [] { meet_without_waiting(listener::open()); });
 }
 
 TEST_CASE("a port where nobody listens refuses a socket of UCX as it would without the guard") {
@@ -207,6 +271,67 @@ TEST_CASE("without descriptors UCX is told to wait, and the peer is accepted whe
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &usual) == 0);
   CHECK(status == UCS_ERR_NO_PROGRESS);
   CHECK(hears(client.fd, at.accept().fd));
+}
+
+// SYN cookies: what a kernel does for a listener that is flooded. It cannot hold connections back then.
+TEST_CASE("who connects before the kernel has the proof waits for it, and UCX's thread is woken") {
+  in_a_network_where("tcp_syncookies", 2, [] {
+    auto at = listener::open();
+    watcher thread{at};
+    auto early = outsider(at, "");
+    REQUIRE(thread.woken(limit_ms));
+    CHECK(thread.accept_all(at).empty());
+    say_proof(early, at);
+    REQUIRE(thread.woken(limit_ms));
+    auto admitted = thread.accept_all(at);
+    REQUIRE(admitted.size() == 1);
+    CHECK(hears(early.fd, admitted[0].fd));
+    CHECK(hears(admitted[0].fd, early.fd));
+  });
+}
+
+TEST_CASE("of those who say nothing the oldest go when there are many, and peers come past the rest") {
+  in_a_network_where("tcp_syncookies", 2, [] {
+    auto at = listener::open();
+    watcher thread{at};
+    auto before = ucx_connections_refused();
+    std::vector<owned_fd> silent;
+    for (int i = 0; i < 40; ++i) {
+      silent.push_back(outsider(at, ""));
+      REQUIRE(thread.woken(limit_ms));
+      CHECK(thread.accept_all(at).empty());
+    }
+    CHECK(ucx_connections_refused() == before + 8); // 32 wait
+    for (int i = 0; i < 8; ++i) CHECK(closed_by_peer(silent[static_cast<std::size_t>(i)]));
+    say_proof(silent.back(), at);
+    REQUIRE(thread.woken(limit_ms));
+    CHECK(thread.accept_all(at).size() == 1);
+    auto client = fresh();
+    REQUIRE(ucs_socket_connect(client.fd, generic(at.address)) == UCS_OK);
+    auto server = at.accept();
+    CHECK(hears(client.fd, server.fd));
+  });
+}
+
+TEST_CASE("who waits and hangs up is let go, and so are all when UCX leaves the listener") {
+  in_a_network_where("tcp_syncookies", 2, [] {
+    auto at = listener::open();
+    watcher thread{at};
+    auto before = ucx_connections_refused();
+    auto seated = [&] {
+      auto made = outsider(at, "");
+      REQUIRE(thread.woken(limit_ms));
+      CHECK(thread.accept_all(at).empty());
+      return made;
+    };
+    auto brief = seated(), silent = seated();
+    brief.close();
+    REQUIRE(thread.woken(limit_ms));
+    CHECK(thread.accept_all(at).empty());
+    CHECK(ucx_connections_refused() == before + 1);
+    thread.leave();
+    CHECK(closed_by_peer(silent));
+  });
 }
 
 TEST_CASE("TCP of others than UCX is what it is without the guard") {
