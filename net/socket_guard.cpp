@@ -130,8 +130,8 @@ public:
   int epoll_ctl(int set, int what, int fd, epoll_event* event);
 
 private:
-  /// What it starts with; null: a proof. `silent`: nothing yet.
   static constexpr const char* silent = "it said nothing";
+  /// What is wrong with a connection to a listener; null: nothing. `silent`: that is not known yet.
   const char* judge(int connection);
   std::shared_ptr<waiting_room> room_of(int listener);
   void refuse_connection(int connection, const char* why) noexcept;
@@ -237,13 +237,15 @@ int guard::accept(int fd, sockaddr* peer, socklen_t* bytes) {
 
 int guard::epoll_ctl(int set, int what, int fd, epoll_event* event) {
   auto room = room_of(fd);
-  if (!room && what == EPOLL_CTL_ADD && option_of(fd, SOL_SOCKET, SO_ACCEPTCONN) != 0)
-    room = waiting_room::open(fd); // without one, who is late is closed
-  if (!room) return library_epoll_ctl(set, what, fd, event);
-  auto status = library_epoll_ctl(set, what, room->door(), event);
+  if (what == EPOLL_CTL_ADD) { // of a new socket, whatever had its number before
+    auto listens = option_of(fd, SOL_SOCKET, SO_ACCEPTCONN) != 0;
+    listened_[static_cast<std::size_t>(fd)] = listens;
+    room = listens ? waiting_room::open(fd) : nullptr; // without one, who is late is closed
+  }
+  auto status = library_epoll_ctl(set, what, room ? room->door() : fd, event);
   std::lock_guard lock{rooms_mutex_};
-  if (what == EPOLL_CTL_ADD && status == 0) rooms_[fd] = room;
-  if (what == EPOLL_CTL_DEL) rooms_.erase(fd);
+  if (what != EPOLL_CTL_MOD) rooms_.erase(fd);
+  if (what == EPOLL_CTL_ADD && room && status == 0) rooms_[fd] = room;
   return status;
 }
 

@@ -134,7 +134,8 @@ void in_a_network_where(const std::string& setting, int value, const std::functi
   std::exception_ptr failure;
   std::thread{[&] {
     if (::unshare(CLONE_NEWNET) != 0) return; // this thread only
-    std::ofstream{"/proc/sys/net/ipv4/" + setting} << value << std::flush;
+    std::ofstream file{"/proc/sys/net/ipv4/" + setting};
+    if (!(file << value << std::flush)) return;
     ifreq lo{};
     std::strcpy(lo.ifr_name, "lo");
     lo.ifr_flags = IFF_UP;
@@ -147,20 +148,24 @@ void in_a_network_where(const std::string& setting, int value, const std::functi
       failure = std::current_exception();
     }
   }}.join();
-  if (!there) WARN("skipped: a network namespace needs CAP_SYS_ADMIN");
+  if (!there) WARN("skipped: needs CAP_SYS_ADMIN for a network namespace, and net.ipv4." << setting);
   if (failure) std::rethrow_exception(failure);
 }
 
 /// As UCX's thread waits for a listener.
 class watcher {
 public:
-  explicit watcher(const listener& of) : of_{of.socket.fd} {
+  explicit watcher(const listener& of) {
     REQUIRE(ucs_event_set_create(&events_) == UCS_OK);
-    REQUIRE(ucs_event_set_add(events_, of_, UCS_EVENT_SET_EVREAD, nullptr) == UCS_OK);
+    watch(of.socket.fd);
   }
   ~watcher() {
     leave();
     ucs_event_set_cleanup(events_);
+  }
+  void watch(int fd) {
+    of_ = fd;
+    REQUIRE(ucs_event_set_add(events_, of_, UCS_EVENT_SET_EVREAD, nullptr) == UCS_OK);
   }
   void leave() {
     if (of_ >= 0) CHECK(ucs_event_set_del(events_, std::exchange(of_, -1)) == UCS_OK);
@@ -184,7 +189,7 @@ public:
   }
 
 private:
-  int of_;
+  int of_ = -1;
   ucs_sys_event_set_t* events_ = nullptr;
 };
 
@@ -332,6 +337,20 @@ TEST_CASE("who waits and hangs up is let go, and so are all when UCX leaves the 
     thread.leave();
     CHECK(closed_by_peer(silent));
   });
+}
+
+TEST_CASE("a connection whose descriptor was a listener's, closed while UCX waited for it, is a connection") {
+  auto other = listener::open();
+  auto client = fresh();
+  REQUIRE(ucs_socket_connect(client.fd, generic(other.address)) == UCS_OK);
+  auto server = other.accept();
+  auto at = listener::open();
+  watcher thread{at};
+  REQUIRE(::dup2(server.fd, at.socket.fd) == at.socket.fd); // closes the listener
+  thread.watch(at.socket.fd);
+  CHECK_FALSE(thread.woken(0));
+  REQUIRE(::send(client.fd, "x", 1, MSG_NOSIGNAL) == 1);
+  CHECK(thread.woken(limit_ms));
 }
 
 TEST_CASE("TCP of others than UCX is what it is without the guard") {
