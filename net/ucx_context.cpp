@@ -44,6 +44,8 @@ ucx_settings base_settings(const std::string& transports) {
     settings.emplace_back("UD_TIMEOUT", "86400s");
   }
   if (may_use("tcp")) {
+    // Else the lane stands still, for minutes, while it connects to a host that does not answer.
+    settings.emplace_back("CONN_NB", "y");
     // The 8 KiB default costs three quarters of the bandwidth.
     auto segment = std::to_string(tcp_segment_bytes);
     settings.emplace_back("TX_SEG_SIZE", segment);
