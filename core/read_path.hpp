@@ -61,10 +61,11 @@ struct read_split {
   friend constexpr bool operator==(const read_split&, const read_split&) = default;
 };
 
-/// Sides whose storage did not answer a read of a request in time.
+/// Sides whose storage failed a read of a request with an I/O error, or did not answer it in time.
 struct failed_reads {
   bool prefill = false, decode = false;
 
+  constexpr bool any() const { return prefill || decode; }
   void add(const failed_reads& more) {
     prefill |= more.prefill;
     decode |= more.decode;

@@ -117,7 +117,9 @@ read_split choose_reads(policy chosen, const path_inputs& inputs, std::uint32_t 
   if (prefill_failed && decode_failed) return {};
   if (prefill_failed) return whole(read_path::decode, wished.blocks());
   if (decode_failed) return whole(read_path::prefill, wished.blocks());
-  return wished;
+  auto [prefill_avoided, decode_avoided] = inputs.avoided;
+  if (prefill_avoided == decode_avoided) return wished;
+  return whole(prefill_avoided ? read_path::decode : read_path::prefill, wished.blocks());
 }
 
 } // namespace dualpath::core

@@ -28,7 +28,8 @@ struct path_inputs {
   std::uint64_t turn = 0; ///< a count of decisions; its parity alternates sides
   bool same_node = false; ///< both engines share one storage NIC and one read queue
   read_share share = {};
-  failed_reads failed = {}; ///< sides that did not answer an earlier read of the request
+  failed_reads failed = {};  ///< sides where an earlier read of the request failed or was not answered
+  failed_reads avoided = {}; ///< sides where reads of others did, lately (core/policy/read_pause)
 };
 
 /// Who reads which of `hit_blocks` blocks of `block_tokens` tokens, `block_tokens` at least 1.
@@ -42,7 +43,8 @@ struct path_inputs {
 /// recompute: nothing.
 ///
 /// Whatever the policy, a side that failed reads nothing, for a slow path beats one that hangs: the other
-/// side takes all, and nothing is read where both have failed.
+/// side takes all, and nothing is read where both have failed. A side that is avoided reads nothing either,
+/// unless there is no better one.
 read_split choose_reads(policy chosen, const path_inputs& inputs, std::uint32_t hit_blocks,
                         std::uint32_t block_tokens);
 

@@ -184,3 +184,23 @@ TEST_CASE("a side that failed reads nothing, whatever the policy: the other take
         CHECK(choose_reads(p, inputs, 4, block_tokens) == read_split{});
       }
 }
+
+TEST_CASE("a side that is avoided reads nothing where the other may, whatever the policy") {
+  for (auto p : {policy::dualpath, policy::split, policy::basic, policy::round_robin, policy::oracle})
+    for (std::uint64_t turn : {0, 1}) {
+      path_inputs inputs{{1000, 100}, {10, 100}, turn};
+      auto undisturbed = choose_reads(p, inputs, 4, block_tokens);
+      inputs.avoided = {.prefill = true};
+      CHECK(choose_reads(p, inputs, 4, block_tokens) == read_split{4, 0});
+      inputs.avoided = {.decode = true};
+      CHECK(choose_reads(p, inputs, 4, block_tokens) == read_split{0, 4});
+      inputs.avoided.prefill = true;
+      CHECK(choose_reads(p, inputs, 4, block_tokens) == undisturbed);
+      // Rather a side that may fail than one that has.
+      inputs.avoided = {.prefill = true};
+      inputs.failed = {.decode = true};
+      CHECK(choose_reads(p, inputs, 4, block_tokens) == read_split{0, 4});
+    }
+  path_inputs avoided{{}, {}, 0, false, {}, {}, {.prefill = true}};
+  CHECK(choose_reads(policy::recompute, avoided, 4, block_tokens) == read_split{});
+}
