@@ -19,6 +19,7 @@ struct buffered_hits {
   core::epoch read_as;               ///< of the attempt that had them read
   std::vector<std::uint32_t> slots;  ///< one for each block; empty while they are read: the read owns them
   std::optional<std::uint32_t> good; ///< once read: leading blocks that verified
+  bool unreadable = false;           ///< the block after them, with an I/O error
   bool adopted = false;              ///< from an earlier attempt
 
   /// How many of the blocks can be had, as far as is known.
@@ -37,6 +38,13 @@ inline core::block_range usable_blocks(const buffered_parts& parts) {
     if (part.usable() < part.blocks.count) break;
   }
   return usable;
+}
+
+/// Whether what ends them is an I/O error, which the other side may not meet.
+inline bool ends_unreadable(const buffered_parts& parts) {
+  for (auto& part : parts)
+    if (part.usable() < part.blocks.count) return part.unreadable;
+  return false;
 }
 
 /// Of an attempt that is over.

@@ -47,6 +47,7 @@ void add_counts(core::run_record& record, core::node_id node, core::engine_role 
   record.blocks_corrupt += counts.blocks_corrupt;
   record.blocks_unreadable += counts.blocks_unreadable;
   record.blocks_unwritten += counts.blocks_unwritten;
+  record.read_errors += counts.read_errors;
   record.storage_overdue += counts.storage_overdue;
   record.adopted_tokens += counts.adopted_tokens;
   record.engine_restarts += counts.engine_restarts;

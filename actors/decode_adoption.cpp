@@ -1,6 +1,6 @@
-// Landings whose hit blocks outlive an attempt: kept when its prefill engine died, or cannot read its own
-// part, and adopted by the next attempt under its epoch. Kept landings are a cache: they go as soon as
-// somebody waits for slots, so that nobody ever waits for them.
+// Landings whose hit blocks outlive an attempt: kept when its prefill engine died, or when one side could not
+// read its part, and adopted by the next attempt under its epoch. Kept landings are a cache: they go as soon
+// as somebody waits for slots, so that nobody ever waits for them.
 #include "actors/decode_engine.hpp"
 
 #include "core/log.hpp"
@@ -66,6 +66,7 @@ bool decode_engine_state::adopt_landing(const proto::open_landing& ask, const pr
   area.opener = prefill;
   area.adopted_blocks = static_cast<std::uint32_t>(area.hits.size());
   area.hits = ask.hits;
+  area.unreadable = false; // what the last attempt could not read, this one tries again
   tell_landing(key, prefill);
   if (!area.busy) load_hits(key);
   return true;

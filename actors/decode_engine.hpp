@@ -21,8 +21,8 @@
 namespace dualpath::actors {
 
 /// Slots of our pool into which a prefill engine writes, and the first of which take the hit blocks that our
-/// side reads. Those outlive an attempt whose prefill engine died: the landing is kept for the next, with
-/// nothing of the old engine on its way to it any more.
+/// side reads. Those outlive an attempt whose prefill engine died, or of which a read failed: the landing is
+/// kept for the next, with nothing of the old engine on its way to it any more.
 struct landing_area {
   std::vector<std::uint32_t> slots;
   core::shared_keys hits;           ///< to be had in the first slots
@@ -37,6 +37,7 @@ struct landing_area {
   bool overdue = false; ///< the store does not answer
   proto::prefill_actor opener;
   std::optional<std::uint32_t> good_blocks; ///< once all hits have been read: of these verified
+  bool unreadable = false;                  ///< the block after them, with an I/O error
 };
 
 /// A request that is routed again may land a second time before its first landing is fenced.
@@ -102,7 +103,7 @@ struct decode_engine_state {
   void landing_granted(const proto::open_landing& ask, proto::prefill_actor prefill,
                        proto::granted_slots& granted);
   void load_hits(const landing_key& key);
-  void hits_read(core::request_id request, core::epoch read_as, std::uint32_t good_blocks);
+  void hits_read(core::request_id request, core::epoch read_as, const proto::blocks_read& read);
   std::optional<landing_key> reader(core::request_id request, core::epoch read_as) const;
   void tell_landing(const landing_key& key, const proto::prefill_actor& prefill);
   void drop_old(core::request_id request, core::epoch of);

@@ -79,7 +79,8 @@ void decode_engine_state::tell_landing(const landing_key& key, const proto::pref
   if (area.overdue) news.status = outcome::failure(core::errc::timed_out, "the store did not answer in time");
   deliver(self, *settings, prefill, std::move(news));
   if (area.good_blocks)
-    deliver(self, *settings, prefill, proto::hits_loaded{key.first, key.second, *area.good_blocks});
+    deliver(self, *settings, prefill,
+            proto::hits_loaded{key.first, key.second, *area.good_blocks, area.unreadable});
 }
 
 /// The landing whose read was asked for in that attempt: perhaps an earlier one than it serves now.
@@ -122,23 +123,27 @@ void decode_engine_state::load_hits(const landing_key& key) {
     ask.slots.assign(area.slots.begin() + area.loaded_blocks, area.slots.begin() + area.reading_until);
     self->request(storage_nic, caf::infinite, std::move(ask))
         .then([this, request = request, epoch = epoch](const proto::blocks_read& read) {
-          hits_read(request, epoch, read.good_blocks);
+          hits_read(request, epoch, read);
         });
     return;
   }
   area.good_blocks = area.loaded_blocks;
-  counters->adopted_tokens +=
-      std::uint64_t{std::min(area.adopted_blocks, area.loaded_blocks)} * settings->layout.block_tokens;
-  deliver(self, *settings, area.opener, proto::hits_loaded{request, epoch, area.loaded_blocks});
+  // With a part that could not be read, this attempt may come to nothing.
+  if (!area.unreadable)
+    counters->adopted_tokens +=
+        std::uint64_t{std::min(area.adopted_blocks, area.loaded_blocks)} * settings->layout.block_tokens;
+  deliver(self, *settings, area.opener,
+          proto::hits_loaded{request, epoch, area.loaded_blocks, area.unreadable});
 }
 
 void decode_engine_state::hits_read(core::request_id request, core::epoch read_as,
-                                    std::uint32_t good_blocks) {
+                                    const proto::blocks_read& read) {
   auto key = reader(request, read_as);
   if (!key) return;
   auto& area = landings.at(*key);
   area.busy = false;
-  area.loaded_blocks += good_blocks;
+  area.loaded_blocks += read.good_blocks;
+  area.unreadable = read.unreadable;
   // A bad block ends the hit.
   if (area.loaded_blocks < area.reading_until) area.hits = area.hits.first(area.loaded_blocks);
   if (area.closed) {

@@ -45,6 +45,7 @@ proto::node_report count(const proto::run_order& order, const node_devices& node
   report.blocks_corrupt = c.blocks_corrupt;
   report.blocks_unreadable = c.blocks_unreadable;
   report.blocks_unwritten = c.blocks_unwritten;
+  report.read_errors = c.read_errors;
   report.storage_overdue = c.storage_overdue;
   report.adopted_tokens = c.adopted_tokens;
   report.engine_restarts = c.engine_restarts;

@@ -23,6 +23,7 @@ struct prefill_job {
   std::vector<std::uint32_t> buffer_slots; ///< of all parts, once they have been read
   /// Leading blocks of each side's part that verified, once it has been read.
   std::optional<std::uint32_t> good_decode_blocks, good_prefill_blocks;
+  core::failed_reads unreadable;       ///< sides whose next block after those met an I/O error
   std::uint32_t landed_hit_tokens = 0; ///< of the hit, the first ones: read into the landing, not our pool
   std::uint32_t hit_tokens = 0;
   std::uint32_t cached_tokens = 0; ///< hit, or computed by earlier chunks

@@ -37,32 +37,16 @@ void prefill_engine_state::watch() {
                                  + std::to_string(core::to_seconds(settings->compute_deadline)) + " s"));
 }
 
-namespace {
-
-/// An attempt may wait for what was read for an earlier one.
-bool waits_for_read(const buffered_parts& parts, core::epoch read_as) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](auto& part) { return part.read_as == read_as && !part.good; });
-}
-
-} // namespace
-
-void prefill_engine_state::read_overdue(const proto::read_overdue& notice) {
-  auto waiting = kept.find(notice.request);
-  if (waiting != kept.end() && waits_for_read(waiting->second.parts, notice.epoch)) drop_kept(notice.request);
-  auto found = jobs.find(notice.request);
-  if (found == jobs.end() || found->second.abandoned || !waits_for_read(found->second.parts, notice.epoch))
-    return;
-  auto why = proto::outcome::failure(core::errc::timed_out, "the store did not answer in time");
-  fail(found->second, why, {.prefill = true});
-}
-
 void prefill_engine_state::hits_loaded(const proto::hits_loaded& hits) {
   auto* job = find_job(hits.request, hits.epoch);
   // Told again, or before the landing itself: the latter is asked for again.
   if (!job || job->waits_for != prefill_job::wait::hits) return;
   job->waits_for = prefill_job::wait::nothing;
-  part_read(*job, core::engine_role::decode, hits.good_blocks);
+  if (hits.unreadable && other_side_may_read(*job, core::engine_role::decode)) {
+    read_failed(*job, core::engine_role::decode, hits.good_blocks);
+  } else {
+    part_read(*job, core::engine_role::decode, hits.good_blocks, hits.unreadable);
+  }
 }
 
 void prefill_engine_state::answer_stock(const proto::take_stock& ask) {

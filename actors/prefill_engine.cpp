@@ -85,9 +85,13 @@ void prefill_engine_state::landed(const proto::landing& landing) {
   }
 }
 
-void prefill_engine_state::part_read(prefill_job& job, core::engine_role side, std::uint32_t good_blocks) {
-  (side == core::engine_role::decode ? job.good_decode_blocks : job.good_prefill_blocks) = good_blocks;
-  deliver(self, *settings, scheduler, proto::part_read{job.request.id, job.request.epoch, side});
+void prefill_engine_state::part_read(prefill_job& job, core::engine_role side, std::uint32_t good_blocks,
+                                     bool unreadable) {
+  auto decode = side == core::engine_role::decode;
+  (decode ? job.good_decode_blocks : job.good_prefill_blocks) = good_blocks;
+  (decode ? job.unreadable.decode : job.unreadable.prefill) = unreadable;
+  deliver(self, *settings, scheduler,
+          proto::part_read{job.request.id, job.request.epoch, side, good_blocks, unreadable});
   become_ready_if_read(job);
 }
 
@@ -95,6 +99,7 @@ void prefill_engine_state::become_ready_if_read(prefill_job& job) {
   if (!job.good_decode_blocks || !job.good_prefill_blocks) return;
   auto& request = job.request;
   auto good = request.hits.verified(*job.good_decode_blocks, *job.good_prefill_blocks);
+  count_unreadable(job, good);
   request.lost_blocks += request.hits.blocks() - good.blocks();
   request.hits = good;
   job.landed_hit_tokens = good.decode_blocks * settings->layout.block_tokens;

@@ -7,9 +7,12 @@
 // nothing, it waits, first come first served, for the forward batches that compute its missing tokens.
 //
 // Hit blocks outlive their attempt where the scheduler says so (the decode engine died) or may hope so (the
-// storage of the decode side does not answer): they are kept for the next attempt, which comes to this engine
-// again. Kept blocks are a cache: they go as soon as somebody waits for slots, so that nobody ever waits for
-// them.
+// storage of the decode side fails or does not answer): they are kept for the next attempt, which comes to
+// this engine again. Kept blocks are a cache: they go as soon as somebody waits for slots, so that nobody
+// ever waits for them.
+//
+// A part that the storage of one side fails to read fails the attempt, so that the next one reads it through
+// the other side. Where a read of the request has failed before, the hit ends with what was read.
 //
 // Deadlines: what the decode engine does not tell in time is asked for again, since the connection may have
 // lost question or answer. A part that the store of either side does not answer fails the request, and a
@@ -63,15 +66,21 @@ struct prefill_engine_state {
   void ask_for_landing(prefill_job& job);
   prefill_job* find_job(core::request_id request, core::epoch epoch);
   void hits_loaded(const proto::hits_loaded& hits);
-  void part_read(prefill_job& job, core::engine_role side, std::uint32_t good_blocks);
+  void part_read(prefill_job& job, core::engine_role side, std::uint32_t good_blocks, bool unreadable);
   void become_ready_if_read(prefill_job& job);
+
+  // Parts that cannot be read.
+  bool other_side_may_read(const prefill_job& job, core::engine_role side) const;
+  void read_failed(prefill_job& job, core::engine_role side, std::uint32_t good_blocks);
+  void read_overdue(const proto::read_overdue& notice);
+  void count_unreadable(const prefill_job& job, const core::read_split& good);
 
   // Hit blocks in our buffer.
   void read_hits_here(prefill_job& job);
   void read_into(prefill_job& job, const std::vector<core::block_range>& ranges,
                  const std::vector<std::uint32_t>& slots);
   void part_loaded(core::request_id request, core::epoch read_as, std::uint32_t first,
-                   std::vector<std::uint32_t> slots, std::uint32_t good_blocks);
+                   std::vector<std::uint32_t> slots, const proto::blocks_read& result);
   void hits_here_if_read(prefill_job& job);
   void adopt_kept(prefill_job& job);
   core::block_range keep_hits(prefill_job& job);
@@ -105,14 +114,14 @@ struct prefill_engine_state {
 
   // Endings.
   void hand_over(prefill_job& job, core::token_id first_token);
-  void fail(prefill_job& job, const proto::outcome& why, core::failed_reads unanswered = {});
+  void fail(prefill_job& job, const proto::outcome& why, core::failed_reads failed_reads = {},
+            std::uint32_t landed_blocks = 0);
   void abandon(const proto::abandon& order);
   void forget(core::request_id request);
 
   // Deadlines.
   void started_computing();
   void watch();
-  void read_overdue(const proto::read_overdue& notice);
   void answer_stock(const proto::take_stock& ask);
 };
 

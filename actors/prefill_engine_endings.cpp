@@ -9,7 +9,9 @@
 
 namespace dualpath::actors {
 
-void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why, core::failed_reads unanswered) {
+/// `landed_blocks`: hit blocks that the decode side has or is reading, and need not be read again.
+void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why, core::failed_reads failed_reads,
+                                std::uint32_t landed_blocks) {
   auto id = job.request.id;
   core::log_event(core::log_level::warn, "prefill_failed",
                   {{"node", devices->node},
@@ -17,11 +19,10 @@ void prefill_engine_state::fail(prefill_job& job, const proto::outcome& why, cor
                    {"request", id},
                    {"epoch", job.request.epoch},
                    {"why", why.text}});
-  proto::request_failed notice{id, job.request.epoch, why, unanswered};
-  auto landed = job.waits_for != prefill_job::wait::landing;
-  // Where one side does not answer, what the other has read or is reading need not be read again.
-  notice.landing_kept = unanswered.prefill && landed && job.request.hits.decode_blocks > 0;
-  if (unanswered.decode) notice.kept = keep_hits(job);
+  proto::request_failed notice{id, job.request.epoch, why, failed_reads};
+  // One of the two can be kept.
+  if (failed_reads.decode && usable_blocks(job.parts).count >= landed_blocks) notice.kept = keep_hits(job);
+  notice.landing_kept = notice.kept.count == 0 && landed_blocks > 0;
   auto decode = decode_engines.find(job.request.decode);
   if (decode != decode_engines.end() && !notice.landing_kept)
     deliver(self, *settings, decode->second, proto::close_landing{id, job.request.epoch});

@@ -92,8 +92,8 @@ void prefill_engine_state::read_into(prefill_job& job, const std::vector<core::b
     std::vector<std::uint32_t> own(next_slot, next_slot + range.count);
     next_slot += range.count;
     self->request(storage_nic, caf::infinite, proto::read_blocks{id, epoch, devices->engine, part.keys, own})
-        .then([this, id, epoch, first = range.first, own](const proto::blocks_read& read) mutable {
-          part_loaded(id, epoch, first, std::move(own), read.good_blocks);
+        .then([this, id, epoch, first = range.first, own](const proto::blocks_read& result) mutable {
+          part_loaded(id, epoch, first, std::move(own), result);
         });
     auto place = std::find_if(job.parts.begin(), job.parts.end(),
                               [&](auto& other) { return other.blocks.first > range.first; });
@@ -102,12 +102,13 @@ void prefill_engine_state::read_into(prefill_job& job, const std::vector<core::b
 }
 
 void prefill_engine_state::part_loaded(core::request_id request, core::epoch read_as, std::uint32_t first,
-                                       std::vector<std::uint32_t> slots, std::uint32_t good_blocks) {
+                                       std::vector<std::uint32_t> slots, const proto::blocks_read& result) {
   auto read = [&](buffered_parts& parts) {
     auto* part = find_part(parts, read_as, first);
     if (!part) return false;
     part->slots = std::move(slots);
-    part->good = good_blocks;
+    part->good = result.good_blocks;
+    part->unreadable = result.unreadable;
     return true;
   };
   auto job = jobs.find(request);
@@ -124,14 +125,19 @@ void prefill_engine_state::hits_here_if_read(prefill_job& job) {
   auto& parts = job.parts;
   if (!std::all_of(parts.begin(), parts.end(), [](auto& part) { return part.good.has_value(); })) return;
   if (!missing_ranges(job.request.hits.prefill_range(), parts).empty()) return;
-  job.buffer_slots.clear();
   auto usable = usable_blocks(parts);
+  auto unreadable = ends_unreadable(parts);
+  if (unreadable && other_side_may_read(job, core::engine_role::prefill)) {
+    read_failed(job, core::engine_role::prefill, usable.count);
+    return;
+  }
+  job.buffer_slots.clear();
   for (auto& part : parts) {
     job.buffer_slots.insert(job.buffer_slots.end(), part.slots.begin(), part.slots.end());
     auto used = std::min(part.blocks.end(), usable.end()) - std::min(part.blocks.first, usable.end());
     if (part.adopted) counters->adopted_tokens += std::uint64_t{used} * settings->layout.block_tokens;
   }
-  part_read(job, core::engine_role::prefill, usable.count);
+  part_read(job, core::engine_role::prefill, usable.count, unreadable);
 }
 
 /// What an earlier attempt left here for this one, as far as it is of use to it.
@@ -166,6 +172,7 @@ core::block_range prefill_engine_state::keep_hits(prefill_job& job) {
     }
     part.blocks.count = part.usable();
     part.keys = part.keys.first(part.blocks.count);
+    part.unreadable = false; // what it lacks now the next attempt reads
     if (part.good) {
       give_back({part.slots.begin() + part.blocks.count, part.slots.end()});
       part.slots.resize(part.blocks.count);

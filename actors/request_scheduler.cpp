@@ -3,6 +3,7 @@
 #include "actors/deliver.hpp"
 #include "core/log.hpp"
 #include "core/policy/decode_choice.hpp"
+#include "core/units.hpp"
 
 #include <algorithm>
 
@@ -170,6 +171,8 @@ void request_scheduler_state::dispatch(core::request_id id, std::uint32_t found_
   inputs.share = balance.share();
   inputs.same_node = prefill.info.node == decode.info.node;
   inputs.failed = request.failed_reads;
+  auto now = settings->clock->now();
+  inputs.avoided = {read_pause.avoids(prefill.info.node, now), read_pause.avoids(decode.info.node, now)};
   auto kept = entry.kept ? entry.kept->hits : core::kept_hits{};
   auto chosen = core::adopt_hits(settings->policy, inputs, hit_blocks, settings->layout.block_tokens, kept);
   auto& reads = chosen.reads;
@@ -202,7 +205,28 @@ void request_scheduler_state::part_read(const proto::part_read& event) {
   if (!ledger.is_current(event.request, event.epoch)) return;
   flights.acknowledge(event.request);
   auto& entry = requests.at(event.request);
-  read_over(event.side == core::engine_role::prefill ? entry.prefill_read : entry.decode_read);
+  auto decode = event.side == core::engine_role::decode;
+  auto& read = decode ? entry.decode_read : entry.prefill_read;
+  if (event.unreadable) {
+    reads_failed(entry, {.prefill = !decode, .decode = decode});
+    // Neither side could read it: whoever comes next need not try.
+    auto block = event.good_blocks + (decode ? 0 : entry.request.hits.decode_blocks);
+    self->send(directory, proto::block_lost{entry.request.keys[block]});
+  } else if (read.outstanding_tokens > 0) {
+    read_pause.succeeded(read.node);
+  }
+  read_over(read);
+}
+
+void request_scheduler_state::reads_failed(const scheduled_request& entry, const core::failed_reads& sides) {
+  auto failed_at = [this](core::engine_id engine) {
+    auto node = engines.at(engine).info.node;
+    core::log_event(core::log_level::info, "reads_avoided",
+                    {{"node", node}, {"for", core::format_duration(settings->store_retry_interval)}});
+    read_pause.failed(node, settings->clock->now());
+  };
+  if (sides.prefill) failed_at(*entry.prefill);
+  if (sides.decode) failed_at(*entry.decode);
 }
 
 void request_scheduler_state::hits_read(const proto::hits_read& event) {
@@ -217,6 +241,7 @@ void request_scheduler_state::hits_read(const proto::hits_read& event) {
 }
 
 void request_scheduler_state::place_read(placed_read& read, core::node_id node, std::uint32_t blocks) {
+  if (blocks > 0) read_pause.placed(node, settings->clock->now());
   read = {node, std::uint64_t{blocks} * settings->layout.block_tokens};
   nodes[node].read_outstanding_tokens += read.outstanding_tokens;
 }

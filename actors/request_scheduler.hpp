@@ -14,6 +14,7 @@
 #include "core/policy/adoption.hpp"
 #include "core/policy/path_choice.hpp"
 #include "core/policy/read_balance.hpp"
+#include "core/policy/read_pause.hpp"
 #include "core/policy/role_watch.hpp"
 #include "proto/interfaces.hpp"
 
@@ -123,6 +124,7 @@ struct request_scheduler_state {
   core::flight_budget flights;     ///< requests given to the nodes of prefill engines
   std::uint64_t turn = 0;
   core::read_balance balance;
+  core::read_pause read_pause; ///< of storage NICs whose reads fail
   std::uint64_t stock_round = 0;
   std::map<std::pair<core::request_id, core::engine_id>, abandon_order> orders;
   std::map<caf::actor_addr, bool> clients; ///< alive?
@@ -160,6 +162,7 @@ struct request_scheduler_state {
   void engine_up(const proto::engine_up& event);
   void admit_engine(const proto::engine_up& event);
   void abandoned(const proto::abandoned& event);
+  void reads_failed(const scheduled_request& entry, const core::failed_reads& sides);
   void place_read(placed_read& read, core::node_id node, std::uint32_t blocks);
   void read_over(placed_read& read);
   void reads_over(scheduled_request& entry);

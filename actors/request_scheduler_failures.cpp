@@ -4,7 +4,7 @@
 // it has answered, its transfers fenced, is the request routed again, or the dead engine's memory used by its
 // next incarnation. A dead prefill engine is fenced by its own supervisor, before it comes back; only then
 // may the landing be given away. Hit blocks that the other side has, or is reading, it keeps, and the request
-// comes back to it: core/policy/adoption.
+// comes back to it: core/policy/adoption. So it does where storage of one side fails to read a part.
 #include "actors/request_scheduler.hpp"
 
 #include "actors/deliver.hpp"
@@ -13,12 +13,6 @@
 #include <algorithm>
 
 namespace dualpath::actors {
-
-namespace {
-
-constexpr std::uint32_t max_attempts = 8;
-
-} // namespace
 
 void request_scheduler_state::engine_down(const proto::engine_down& event) {
   auto found = engines.find(event.engine);
@@ -198,9 +192,10 @@ void request_scheduler_state::failed(const proto::request_failed& event) {
   if (ledger.is_current(event.request, before)) handed_over({event.request, before});
   if (!ledger.is_current(event.request, event.epoch)) return;
   auto& entry = requests.at(event.request);
+  reads_failed(entry, event.failed_reads);
   entry.request.failed_reads.add(event.failed_reads);
   auto for_good = event.why.code == core::errc::invalid_argument || event.why.code == core::errc::corrupt_kv;
-  auto give_up = for_good || entry.request.attempt >= max_attempts;
+  auto give_up = for_good || entry.request.attempt >= proto::max_attempts;
   auto landed = event.landing_kept && engines.at(*entry.decode).alive;
   if (landed) send_abandon(*entry.decode, entry.request, !give_up);
   if (give_up) {
@@ -296,6 +291,8 @@ proto::scheduler_actor::behavior_type request_scheduler(request_scheduler_state:
   self->state.self = self;
   self->state.settings = std::move(settings);
   self->state.balance = core::read_balance{self->state.settings->node_shape};
+  self->state.read_pause =
+      core::read_pause{self->state.settings->store_retry_interval, self->state.settings->deadline};
   self->state.directory = std::move(directory);
   for (auto& role : self->state.roles) role.watch = core::role_watch{self->state.settings->role_patience};
   self->state.flights =

@@ -59,7 +59,9 @@ struct cluster_settings {
   core::duration transfer_deadline = std::chrono::seconds{30};
   core::duration compute_deadline =
       std::chrono::seconds{300}; ///< of a layer in prefill, of a step in decode; then the engine is restarted
-  core::duration write_retry_interval = std::chrono::seconds{2}; ///< after a full disk
+  /// How long a store is left alone that is full or fails: by the writes of a node, and by reads that the
+  /// other side can do.
+  core::duration store_retry_interval = std::chrono::seconds{2};
   /// How long requests may wait for a role that no node has any more; then the run is given up.
   core::duration role_patience{0};
   std::string join_address;         ///< HOST:PORT where nodes may join; "": none can

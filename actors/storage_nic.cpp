@@ -15,11 +15,13 @@ using proto::outcome;
 
 constexpr std::uint64_t read_timer = 1, write_timer = 2, overdue_timer = 3;
 
-/// Why a block could not be had. One that fails to be read stays in the store: the disk may recover.
-void count_lost(core::node_counters& counters, core::errc code) {
+/// Of the block itself, whichever side reads it; all else is of the path to it, or may be.
+bool is_lost(core::errc code) { return code == core::errc::not_found || code == core::errc::corrupt; }
+
+void count_failed_read(core::node_counters& counters, core::errc code) {
   auto& counter = code == core::errc::not_found ? counters.blocks_missing
                   : code == core::errc::corrupt ? counters.blocks_corrupt
-                                                : counters.blocks_unreadable;
+                                                : counters.read_errors;
   counter += 1;
 }
 
@@ -151,20 +153,26 @@ void storage_nic_state::read_completed(const operation& op, const outcome& statu
     counters->storage_read_bytes += store->payload_bytes();
     if (!op.overdue) read_rate.done(settings->layout.block_tokens, settings->clock->now());
   } else {
-    job.good = std::min(job.good, op.block);
-    count_lost(*counters, status.code);
-    core::log_event(core::log_level::warn, "block_lost",
-                    {{"engine", job.ask.engine},
-                     {"request", job.ask.request},
-                     {"block", op.block},
-                     {"why", status.text}});
-    self->send(directory, proto::block_lost{job.ask.keys[op.block]});
+    read_failed(job, op.block, status);
   }
   if (job.completed == job.ask.keys.size()) {
     finish_read(op.job);
   } else {
     report_progress();
   }
+}
+
+void storage_nic_state::read_failed(read_job& job, std::uint32_t block, const outcome& status) {
+  auto lost = is_lost(status.code);
+  if (block < job.good) {
+    job.good = block;
+    job.unreadable = !lost;
+  }
+  count_failed_read(*counters, status.code);
+  core::log_event(
+      core::log_level::warn, lost ? "block_lost" : "block_unreadable",
+      {{"engine", job.ask.engine}, {"request", job.ask.request}, {"block", block}, {"why", status.text}});
+  if (lost) self->send(directory, proto::block_lost{job.ask.keys[block]});
 }
 
 void storage_nic_state::report_progress() {
@@ -178,7 +186,8 @@ void storage_nic_state::finish_read(std::uint64_t job_id) {
   auto node = reads.extract(job_id);
   read_queue.erase({node.mapped().due, job_id});
   end_reading_if_idle();
-  if (!node.mapped().dropped) node.mapped().answer.deliver(proto::blocks_read{node.mapped().good});
+  auto& job = node.mapped();
+  if (!job.dropped) job.answer.deliver(proto::blocks_read{job.good, job.unreadable});
   report_progress();
 }
 
@@ -293,7 +302,7 @@ void storage_nic_state::pause_writes(const outcome& status) {
   if (pause != status.code)
     core::log_event(core::log_level::warn, "serving_without_writes", {{"why", status.text}});
   pause = status.code;
-  writes_resume = settings->clock->now() + settings->write_retry_interval;
+  writes_resume = settings->clock->now() + settings->store_retry_interval;
 }
 
 void storage_nic_state::watch_evictions() {

@@ -1,8 +1,9 @@
 // The storage NIC of a node: read and write queues in front of the block store, paced where a bandwidth is
 // emulated. Writes go first in first out, reads in the order of core/policy/read_order. Reads tell how many
 // leading blocks verified; whatever was bad or missing is reported to the block directory and counted, as is
-// what the store gives up to stay within its capacity. A store that is full or failing stops writes for a
-// while, never reads, and is tried again.
+// what the store gives up to stay within its capacity. An I/O error is told to the engine only: the other
+// side may read the block. A store that is full or failing stops writes for a while, never reads, and is
+// tried again.
 //
 // An operation that is not answered by its deadline no longer counts against the depth of the queue, and the
 // engine that waits for a read is told not to. The memory stays in use until the store really answers,
@@ -34,9 +35,10 @@ struct storage_nic_state {
     caf::typed_response_promise<proto::blocks_read> answer;
     std::uint64_t due = 0;
     std::uint32_t issued = 0, completed = 0;
-    std::uint32_t good = 0; ///< blocks before the first failure; all while none failed
-    bool dropped = false;   ///< its engine died: nobody waits for the answer
-    bool overdue = false;   ///< a block of it is: its engine waits for nothing but its slots
+    std::uint32_t good = 0;  ///< blocks before the first failure; all while none failed
+    bool unreadable = false; ///< the first failure is an I/O error
+    bool dropped = false;    ///< its engine died: nobody waits for the answer
+    bool overdue = false;    ///< a block of it is: its engine waits for nothing but its slots
     caf::strong_actor_ptr reader;
   };
   struct write_job {
@@ -92,6 +94,7 @@ struct storage_nic_state {
   void issue_write(write_job job);
   void completed(const proto::operation_done& done);
   void read_completed(const operation& op, const proto::outcome& status);
+  void read_failed(read_job& job, std::uint32_t block, const proto::outcome& status);
   void write_completed(operation& op, const proto::outcome& status);
   void pause_writes(const proto::outcome& status);
   void watch_evictions();

@@ -83,6 +83,7 @@ ordered_json to_json(const core::run_summary& run) {
             {"unwritten", run.blocks_unwritten}}},
           {"rerouted", run.rerouted},
           {"adopted_tokens", run.adopted_tokens},
+          {"read_errors", run.read_errors},
           {"storage_overdue", run.storage_overdue},
           {"engine_restarts", run.engine_restarts},
           {"pauses", to_json(run.pauses_of)},

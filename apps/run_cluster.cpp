@@ -180,10 +180,12 @@ void warn_of_faults(core::run_record& record, const run_options& options, const 
 void warn_of_store(core::run_record& record) {
   if (record.store_full)
     record.warnings.push_back("the block store was full: served without writing every block");
-  if (record.blocks_unreadable + record.blocks_unwritten > 0)
-    record.warnings.push_back("the block store failed: " + std::to_string(record.blocks_unreadable)
-                              + " blocks could not be read and were computed again, "
-                              + std::to_string(record.blocks_unwritten) + " could not be written");
+  if (record.read_errors + record.blocks_unwritten > 0)
+    record.warnings.push_back("the block store failed: " + std::to_string(record.read_errors)
+                              + " reads ended with an error, so that "
+                              + std::to_string(record.blocks_unreadable)
+                              + " blocks which neither side could read were computed again; "
+                              + std::to_string(record.blocks_unwritten) + " blocks could not be written");
   if (record.storage_overdue > 0)
     record.warnings.push_back("the block store failed to answer " + std::to_string(record.storage_overdue)
                               + " operations in time (--deadline)");

@@ -58,8 +58,10 @@ struct run_record {
   std::vector<node_record> nodes;
   flight_record flights;
   std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
-  std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0; ///< I/O errors of the store
-  std::uint64_t storage_overdue = 0;                         ///< operations not answered in time
+  std::uint64_t blocks_unreadable = 0; ///< of hits, computed since neither side could read them
+  std::uint64_t blocks_unwritten = 0;  ///< I/O errors of the store
+  std::uint64_t read_errors = 0;       ///< reads that ended with an I/O error
+  std::uint64_t storage_overdue = 0;   ///< operations not answered in time
   std::uint64_t adopted_tokens = 0; ///< of hits read for an earlier attempt at a request, and not read again
   std::uint32_t engine_restarts = 0;
   std::map<node_id, pauses> pauses_of{};        ///< of every node whose process noticed any of its own

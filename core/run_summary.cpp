@@ -126,6 +126,7 @@ run_summary summarise(const run_record& record) {
   s.blocks_corrupt = record.blocks_corrupt;
   s.blocks_unreadable = record.blocks_unreadable;
   s.blocks_unwritten = record.blocks_unwritten;
+  s.read_errors = record.read_errors;
   s.storage_overdue = record.storage_overdue;
   s.adopted_tokens = record.adopted_tokens;
   s.engine_restarts = record.engine_restarts;

@@ -47,7 +47,7 @@ struct run_summary {
   std::uint64_t hit_blocks_prefill = 0, hit_blocks_decode = 0; ///< by the side that read them
   std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
   std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0;
-  std::uint64_t storage_overdue = 0, adopted_tokens = 0;
+  std::uint64_t read_errors = 0, storage_overdue = 0, adopted_tokens = 0;
   std::uint32_t engine_restarts = 0;
   std::map<node_id, pauses> pauses_of; ///< of every node whose process noticed any of its own
   bool store_full = false;

@@ -76,7 +76,7 @@ typename Inspector::result_type inspect(Inspector& f, prefill_work& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, part_read& x) {
-  return f(caf::meta::type_name("part_read"), x.request, x.epoch, x.side);
+  return f(caf::meta::type_name("part_read"), x.request, x.epoch, x.side, x.good_blocks, x.unreadable);
 }
 
 template <class Inspector>
@@ -153,7 +153,7 @@ typename Inspector::result_type inspect(Inspector& f, landing& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, hits_loaded& x) {
-  return f(caf::meta::type_name("hits_loaded"), x.request, x.epoch, x.good_blocks);
+  return f(caf::meta::type_name("hits_loaded"), x.request, x.epoch, x.good_blocks, x.unreadable);
 }
 
 template <class Inspector>
@@ -193,7 +193,7 @@ typename Inspector::result_type inspect(Inspector& f, read_overdue& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, blocks_read& x) {
-  return f(caf::meta::type_name("blocks_read"), x.good_blocks);
+  return f(caf::meta::type_name("blocks_read"), x.good_blocks, x.unreadable);
 }
 
 template <class Inspector>

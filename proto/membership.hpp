@@ -85,7 +85,7 @@ struct node_report {
   std::uint64_t storage_read_bytes = 0, storage_written_bytes = 0;
   std::uint64_t kv_put_bytes = 0, kv_get_bytes = 0, copied_bytes = 0;
   std::uint64_t blocks_written = 0, blocks_missing = 0, blocks_corrupt = 0;
-  std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0, storage_overdue = 0;
+  std::uint64_t blocks_unreadable = 0, blocks_unwritten = 0, read_errors = 0, storage_overdue = 0;
   std::uint64_t faults_happened = 0;                       ///< injected there
   std::vector<std::string> faults_planned, faults_pending; ///< for there, as core::fault_plan describes them
   std::uint64_t adopted_tokens = 0;
@@ -172,9 +172,9 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, node_report& x) {
   return f(caf::meta::type_name("node_report"), x.run, x.node, x.role, x.storage_read_bytes,
            x.storage_written_bytes, x.kv_put_bytes, x.kv_get_bytes, x.copied_bytes, x.blocks_written,
-           x.blocks_missing, x.blocks_corrupt, x.blocks_unreadable, x.blocks_unwritten, x.storage_overdue,
-           x.faults_happened, x.faults_planned, x.faults_pending, x.adopted_tokens, x.engine_restarts,
-           x.pauses, x.paused_ns, x.store_full, x.held);
+           x.blocks_missing, x.blocks_corrupt, x.blocks_unreadable, x.blocks_unwritten, x.read_errors,
+           x.storage_overdue, x.faults_happened, x.faults_planned, x.faults_pending, x.adopted_tokens,
+           x.engine_restarts, x.pauses, x.paused_ns, x.store_full, x.held);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, meet_node& x) {

@@ -40,6 +40,9 @@ struct outcome {
   }
 };
 
+/// At a request; one that fails after so many is given up.
+inline constexpr std::uint32_t max_attempts = 8;
+
 /// A round of a session, owned by exactly one actor at a time.
 struct request {
   core::request_id id;
@@ -60,7 +63,7 @@ struct request {
   core::read_split hits; ///< after the reads: what of it verified
   core::engine_id prefill, decode;
   // Learnt on the way.
-  core::failed_reads failed_reads; ///< sides whose storage did not answer in time
+  core::failed_reads failed_reads; ///< sides whose storage failed, or did not answer in time
   std::uint32_t lost_blocks = 0;
 
   std::uint32_t context_tokens() const { return tokens_before + static_cast<std::uint32_t>(context.size()); }
@@ -147,6 +150,8 @@ struct part_read {
   core::request_id request;
   core::epoch epoch;
   core::engine_role side = core::engine_role::prefill;
+  std::uint32_t good_blocks = 0; ///< of the part, verified, counted from its first
+  bool unreadable = false;       ///< the block after them, on either side
 };
 /// All hits of a request have been read; `good_blocks` of them verified, counted from the first.
 struct hits_read {
@@ -166,7 +171,7 @@ struct request_failed {
   core::request_id request;
   core::epoch epoch;
   proto::outcome why;
-  core::failed_reads failed_reads = {}; ///< sides whose storage did not answer in time, in this attempt
+  core::failed_reads failed_reads = {}; ///< sides whose storage failed or was silent, in this attempt
   core::block_range kept = {};          ///< hit blocks that its prefill engine keeps for the next attempt
   bool landing_kept =
       false; ///< its landing is still there, hit blocks and all, and is the scheduler's to end
@@ -244,6 +249,7 @@ struct hits_loaded {
   core::request_id request;
   core::epoch epoch;
   std::uint32_t good_blocks = 0;
+  bool unreadable = false; ///< as in blocks_read
 };
 struct decode_work {
   proto::request request; ///< as for_decode() leaves it
@@ -285,6 +291,7 @@ struct read_overdue {
 };
 struct blocks_read {
   std::uint32_t good_blocks = 0; ///< verified, counted from the first
+  bool unreadable = false;       ///< the block after them: an I/O error, which the other side may not meet
 };
 struct write_block {
   core::engine_id engine;

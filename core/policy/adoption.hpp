@@ -1,6 +1,7 @@
 // What an attempt at a request leaves to the next one. The hit blocks that one side has read, or is reading,
-// survive the death of the other side's engine and the silence of the other side's storage: the request is
-// routed to the engine that keeps them again, and only what is missing is read. Pure.
+// survive the death of the other side's engine, and the failure or silence of the other side's storage: the
+// request is routed to the engine that keeps them again, and only what is missing is read. Those of a landing
+// survive a failed read of their own side too. Pure.
 #pragma once
 
 #include "core/ids.hpp"

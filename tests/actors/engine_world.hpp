@@ -21,6 +21,9 @@ struct plain_memory final : kernels::device_memory {
   std::vector<std::byte> memory = std::vector<std::byte>(4096);
 };
 
+/// Added to the good blocks of a read: the next one met an I/O error.
+inline constexpr std::uint64_t unreadable_flag = std::uint64_t{1} << 32;
+
 /// A storage NIC that reads when the test says so.
 struct pending_read {
   proto::read_blocks ask;
@@ -43,7 +46,8 @@ scripted_nic(proto::storage_nic_actor::pointer self, pending_reads reads, std::s
       [reads](const proto::tick& end) { // of the first read, with so many good blocks
         auto answer = std::move(reads->front().answer);
         reads->pop_front();
-        answer.deliver(proto::blocks_read{static_cast<std::uint32_t>(end.id)});
+        auto good_blocks = static_cast<std::uint32_t>(end.id);
+        answer.deliver(proto::blocks_read{good_blocks, (end.id & unreadable_flag) != 0});
       },
   };
 }
@@ -64,10 +68,10 @@ struct engine_world : actor_world {
     keys = core::key_chain(settings->fingerprint, context, settings->layout.block_tokens);
   }
   /// Ends the next read of the engine; its blocks.
-  core::shared_keys read(std::uint32_t good_blocks) {
+  core::shared_keys read(std::uint32_t good_blocks, bool unreadable = false) {
     REQUIRE_FALSE(reads->empty());
     auto blocks_asked = reads->front().ask.keys;
-    scheduler.send(nic, proto::tick{good_blocks});
+    scheduler.send(nic, proto::tick{good_blocks + (unreadable ? unreadable_flag : 0)});
     run();
     return blocks_asked;
   }
@@ -141,13 +145,16 @@ struct prefill_world : engine_world {
     caf::anon_send_exit(engine, caf::exit_reason::kill);
     run();
   }
-  void accept(std::uint64_t epoch, std::uint32_t decode, core::read_split hits, std::uint64_t id = 1) {
+  void accept(std::uint64_t epoch, std::uint32_t decode, core::read_split hits, std::uint64_t id = 1,
+              core::failed_reads failed = {}) {
     proto::request request;
     request.id = core::request_id{id};
     request.epoch = core::epoch{epoch};
     request.context = std::vector<core::token_id>(context_tokens, 7);
     request.keys = keys;
     request.hits = hits;
+    request.failed_reads = failed;
+    request.attempt = attempt;
     request.decode = core::engine_id{decode};
     request.client = scheduler.pointer();
     scheduler.send(engine, proto::prefill_work{request});
@@ -161,6 +168,7 @@ struct prefill_world : engine_world {
   }
 
   proto::prefill_actor engine;
+  std::uint32_t attempt = 1;          ///< of requests to come
   peer first{system}, second{system}; ///< decode engines 2 and 3
 };
 

@@ -170,6 +170,7 @@ TEST_CASE("where one part of a split read was not answered in time, the other si
   // The queues are counted right: after the retry is read, both are empty.
   for (auto side : {core::engine_role::prefill, core::engine_role::decode})
     c.from(0, proto::part_read{again->id, again->epoch, side});
+  c.advance(c.settings->store_retry_interval); // until then the side that failed is left alone
   c.submit(2);
   auto next = c.work_of(0);
   REQUIRE(next);

@@ -164,7 +164,7 @@ TEST_CASE("a full store stops writes for a while, never reads, and is tried agai
   CHECK(w.engines[0].next<proto::blocks_read>()->good_blocks == 2);
   // Someone makes room.
   w.node->store->remove(w.keys[0], [](core::result<void>) {});
-  w.advance(w.settings->write_retry_interval);
+  w.advance(w.settings->store_retry_interval);
   w.write(3);
   w.advance(2 * latency);
   CHECK(w.engines[0].next<proto::outcome>()->ok);
@@ -189,14 +189,14 @@ TEST_CASE("a disk that fails to write is left alone for a while, read meanwhile,
   w.advance(2 * latency);
   CHECK(w.engines[0].next<proto::blocks_read>()->good_blocks == 1);
   // Tried again after the interval, and left alone again.
-  w.advance(w.settings->write_retry_interval);
+  w.advance(w.settings->store_retry_interval);
   for (std::uint32_t block : {1, 2}) w.write(block);
   CHECK(w.disk->writes_failed == 2);
   CHECK(w.engines[0].drop_all<proto::outcome>() == 2);
   CHECK(w.directory.drop_all<proto::block_stored>() == 1);
   // The disk recovers.
   w.disk->writes_fail = false;
-  w.advance(w.settings->write_retry_interval);
+  w.advance(w.settings->store_retry_interval);
   for (std::uint32_t block : {1, 2, 3}) w.write(block);
   w.advance(2 * latency);
   for (int i = 0; i < 3; ++i) CHECK(w.engines[0].next<proto::outcome>()->ok);
@@ -204,23 +204,45 @@ TEST_CASE("a disk that fails to write is left alone for a while, read meanwhile,
   CHECK(w.node->counters->blocks_unwritten == 2);
 }
 
-TEST_CASE("a block that fails to be read is a miss, counted, and still stored when the disk recovers",
-          "[storage_nic]") {
+TEST_CASE(
+    "a block that fails to be read is told to the engine, counted, and still stored when the disk recovers",
+    "[storage_nic]") {
   nic_world w;
   for (std::uint32_t block : {0, 1}) w.write(block);
   w.advance(4 * latency);
   w.disk->reads_fail = true;
   w.read({0, 1});
   w.advance(2 * latency);
-  CHECK(w.engines[0].next<proto::blocks_read>()->good_blocks == 0);
-  CHECK(w.node->counters->blocks_unreadable == w.disk->reads_failed);
+  auto answer = w.engines[0].next<proto::blocks_read>();
+  REQUIRE(answer);
+  CHECK(answer->good_blocks == 0);
+  CHECK(answer->unreadable);
+  CHECK(w.node->counters->read_errors == w.disk->reads_failed);
   CHECK(w.disk->reads_failed >= 1);
   CHECK(w.node->counters->blocks_corrupt + w.node->counters->blocks_missing == 0);
-  CHECK(w.directory.next<proto::block_lost>());
+  // Another side may read them.
+  CHECK_FALSE(w.directory.next<proto::block_lost>());
   w.disk->reads_fail = false;
   w.read({0, 1});
   w.advance(2 * latency);
   CHECK(w.engines[0].next<proto::blocks_read>()->good_blocks == 2);
+}
+
+TEST_CASE("a read is unreadable where an I/O error ends it, and not where one follows a missing block",
+          "[storage_nic]") {
+  auto unreadable = GENERATE(1u, 2u);
+  auto missing = 3 - unreadable;
+  INFO("block " << unreadable << " cannot be read, block " << missing << " is missing");
+  nic_world w;
+  for (std::uint32_t block : {0u, unreadable}) w.write(block);
+  w.advance(4 * latency);
+  w.disk->unreadable.insert(w.keys[unreadable]);
+  w.read({0, 1, 2});
+  w.advance(2 * latency);
+  auto answer = w.engines[0].next<proto::blocks_read>();
+  REQUIRE(answer);
+  CHECK(answer->good_blocks == 1);
+  CHECK(answer->unreadable == (unreadable < missing));
 }
 
 TEST_CASE("what a store gives up to stay within its capacity leaves the directory", "[storage_nic]") {

@@ -103,6 +103,7 @@ TEST_CASE("a run is reported with these fields and no others") {
                                     "pauses",
                                     "policy",
                                     "prompt_tokens",
+                                    "read_errors",
                                     "requests",
                                     "requests_in_flight",
                                     "rerouted",

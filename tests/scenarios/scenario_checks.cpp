@@ -79,6 +79,9 @@ void add_counts(std::map<std::string, check>& checks) {
   checks["lost_tokens"] = [](auto& in) { CHECK(in.summary().lost_tokens == in.whole()); };
   checks["lost_tokens_at_least"] = [](auto& in) { CHECK(in.summary().lost_tokens >= in.whole()); };
   checks["corrupt_blocks_at_least"] = [](auto& in) { CHECK(in.summary().blocks_corrupt >= in.whole()); };
+  checks["unreadable"] = [](auto& in) { CHECK(in.summary().blocks_unreadable == in.whole()); };
+  checks["unreadable_at_least"] = [](auto& in) { CHECK(in.summary().blocks_unreadable >= in.whole()); };
+  checks["read_errors"] = [](auto& in) { CHECK(in.summary().read_errors == in.whole()); };
   checks["blocks_written"] = [](auto& in) { CHECK(in.summary().blocks_written == in.whole()); };
   checks["blocks_written_at_least"] = [](auto& in) { CHECK(in.summary().blocks_written >= in.whole()); };
 }

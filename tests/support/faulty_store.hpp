@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -17,11 +18,12 @@ public:
   explicit faulty_store(std::shared_ptr<storage::block_store> inner) : inner_{std::move(inner)} {}
 
   std::atomic<bool> reads_fail = false, writes_fail = false;
+  std::set<core::block_key> unreadable; ///< fail to be read even so; not to be changed while reads go on
   std::atomic<std::uint64_t> reads_failed = 0, writes_failed = 0;
 
   std::uint64_t payload_bytes() const override { return inner_->payload_bytes(); }
   void read(const core::block_key& key, std::span<std::byte> payload, done on_done) override {
-    if (!reads_fail) return inner_->read(key, payload, std::move(on_done));
+    if (!reads_fail && !unreadable.contains(key)) return inner_->read(key, payload, std::move(on_done));
     ++reads_failed;
     on_done(broken("read"));
   }
