@@ -51,7 +51,7 @@ void prefill_engine_state::hits_loaded(const proto::hits_loaded& hits) {
 
 void prefill_engine_state::answer_stock(const proto::take_stock& ask) {
   door.forget_below(ask.oldest);
-  proto::stock answer{devices->engine, incarnation, ask.round, {}, {}};
+  proto::stock answer{devices->engine, incarnation, ask.round, {}, {}, kept.size()};
   auto add = [&answer](const proto::request& request) {
     answer.requests.push_back(request.id);
     answer.epochs.push_back(request.epoch);

@@ -69,6 +69,7 @@ struct engine_entry {
   std::map<core::request_id, core::epoch> fences;
   std::optional<proto::engine_up> returning;
   std::set<held_request> held; ///< as of its last stocktaking
+  std::set<held_request> kept; ///< of these: hits of an attempt that it has ended
 };
 
 /// An order to abandon a request that has not been answered.

@@ -23,6 +23,7 @@ void request_scheduler_state::engine_down(const proto::engine_down& event) {
   engine.lost = event.lost;
   event.lost ? loads.retire(event.engine) : loads.down(event.engine);
   engine.held.clear();
+  engine.kept.clear();
   if (engine.info.role == core::engine_role::decode)
     std::erase_if(orders, [&](auto& order) { return order.first.second == event.engine; });
   core::log_event(core::log_level::warn, "engine_down",

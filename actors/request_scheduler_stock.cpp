@@ -19,9 +19,14 @@ void request_scheduler_state::compare_stock(const proto::stock& event) {
   auto found = engines.find(event.engine);
   if (found == engines.end() || !found->second.alive || found->second.info.incarnation != event.incarnation)
     return;
-  auto& held = found->second.held;
-  held.clear();
-  for (std::size_t i = 0; i < event.requests.size(); ++i) held.emplace(event.requests[i], event.epochs[i]);
+  auto& engine = found->second;
+  engine.held.clear();
+  engine.kept.clear();
+  for (std::size_t i = 0; i < event.requests.size(); ++i) {
+    held_request one{event.requests[i], event.epochs[i]};
+    engine.held.insert(one);
+    if (i + event.kept >= event.requests.size()) engine.kept.insert(one);
+  }
   repeat_orders(event.engine, event.round);
   find_missing(event.engine, event.round);
   drop_strays(event.engine);
@@ -46,12 +51,16 @@ void request_scheduler_state::repeat_orders(core::engine_id engine, std::uint64_
 }
 
 void request_scheduler_state::find_missing(core::engine_id engine, std::uint64_t round) {
-  auto& held = engines.at(engine).held;
+  auto& stock = engines.at(engine);
+  // Hits that it keeps of an attempt which the ledger takes to go on: word of its end was lost.
+  auto works_on = [&](const held_request& one) {
+    return stock.held.contains(one) && !stock.kept.contains(one);
+  };
   std::vector<core::request_id> prefilling, decoding;
   for (auto& [id, entry] : requests) {
     auto* lease = ledger.find(id);
     if (lease->stage == core::stage::waiting || lease->owner != engine || entry.since_round >= round
-        || held.contains({id, lease->epoch}))
+        || works_on({id, lease->epoch}))
       continue;
     (lease->stage == core::stage::prefill ? prefilling : decoding).push_back(id);
   }

@@ -133,7 +133,7 @@ typename Inspector::result_type inspect(Inspector& f, take_stock& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, stock& x) {
-  return f(caf::meta::type_name("stock"), x.engine, x.incarnation, x.round, x.requests, x.epochs);
+  return f(caf::meta::type_name("stock"), x.engine, x.incarnation, x.round, x.requests, x.epochs, x.kept);
 }
 
 template <class Inspector>

@@ -222,6 +222,9 @@ struct stock {
   std::uint64_t round = 0;
   std::vector<core::request_id> requests;
   std::vector<core::epoch> epochs; ///< one for each of requests
+  /// Of these the last ones are only kept: hits of an attempt that is over here, whatever the scheduler
+  /// knows.
+  std::uint64_t kept = 0;
 };
 /// Ask to be answered once that many engines are up, and at least one of either role.
 struct await_engines {

@@ -166,6 +166,20 @@ TEST_CASE("hits in a PE buffer outlive the decode engine, and are not read again
   CHECK(w.adopted_blocks() == 2);
 }
 
+TEST_CASE("a prefill engine tells apart what it works on and what it only keeps", "[adoption]") {
+  prefill_world w;
+  w.accept(2, 2, {1, 2}, 1);
+  w.accept(4, 2, {1, 2}, 2);
+  for (std::uint64_t request : {1, 2}) w.land(2 * request, 2, request);
+  CHECK(abandon(w, 2).count == 2);
+  w.scheduler.send(w.engine, proto::take_stock{1});
+  w.run();
+  auto stock = w.scheduler.next<proto::stock>();
+  REQUIRE(stock);
+  CHECK(stock->requests == std::vector{core::request_id{2}, core::request_id{1}});
+  CHECK(stock->kept == 1);
+}
+
 TEST_CASE("kept blocks of which the next attempt has no use are given back", "[adoption]") {
   auto released = GENERATE(true, false);
   prefill_world w;

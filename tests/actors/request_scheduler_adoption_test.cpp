@@ -40,11 +40,12 @@ struct split_cluster : cluster {
     keeps(0, order, {1, hit_blocks - 1});
     return order;
   }
-  void stock_of(std::uint32_t engine, core::epoch held) {
+  void stock_of(std::uint32_t engine, core::epoch held, bool only_kept = false) {
     advance(settings->deadline);
     auto asked = engines[engine]->next<proto::take_stock>();
     REQUIRE(asked);
-    from(engine, proto::stock{core::engine_id{engine}, {}, asked->round, {work.id}, {held}});
+    from(engine,
+         proto::stock{core::engine_id{engine}, {}, asked->round, {work.id}, {held}, only_kept ? 1u : 0u});
   }
 
   proto::request work;
@@ -137,6 +138,22 @@ TEST_CASE(
   auto again = c.work_of(1);
   REQUIRE(again);
   CHECK(again->hits.blocks() == hit_blocks);
+}
+
+TEST_CASE("an attempt of which its prefill engine only keeps hits has ended, though word of that was lost",
+          "[request_scheduler][adoption]") {
+  auto only_kept = GENERATE(true, false);
+  split_cluster c;
+  for (int round = 0; round < 3; ++round) c.stock_of(0, c.work.epoch, only_kept);
+  auto order = c.abandon_at(2);
+  REQUIRE(order.has_value() == only_kept);
+  if (!only_kept) return;
+  c.answer(2, *order);
+  for (std::uint32_t node : {0, 1, 2, 3}) c.fetch(node);
+  auto again = c.engines[0]->next<proto::prefill_work>();
+  if (!again) again = c.engines[1]->next<proto::prefill_work>();
+  REQUIRE(again);
+  CHECK(again->request.attempt == 2);
 }
 
 TEST_CASE("hits that nobody has taken over by the end of their request are let go of",
