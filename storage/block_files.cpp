@@ -49,6 +49,9 @@ constexpr std::uint64_t least_allocated_bytes = 1ULL << 20;
 // level of any core's cache, and enough to be worth an operation.
 constexpr std::size_t hot_bytes = 256 << 10;
 
+// What takes longer to hash than to hand another operation to the kernel.
+constexpr std::size_t long_work_bytes = 256 << 10;
+
 } // namespace
 
 core::error block_files::failure(int code, std::string_view verb, const core::block_key& key) const {
@@ -111,6 +114,7 @@ task<core::result<block_header>> block_files::load(const core::block_key& key, s
   if (moved < 0) co_return failure(static_cast<int>(-moved), "read", key);
   std::optional<checksum128> known;
   if (sum) known = sum->value();
+  if (!sum && payload.size() >= long_work_bytes) co_await ring_.next_turn();
   auto header = check_block({id_.model, id_.layout, folder_.path}, key, static_cast<std::uint64_t>(moved),
                             page, payload, known);
   if (!header && header.error().code == core::errc::corrupt) co_await discard(path.data());
@@ -195,6 +199,7 @@ task<core::result<void>> block_files::write(const block_name& name, std::span<co
   int there = co_await ring_.stat_size(folder_.fd.get(), path.data(), &found);
   if (there == 0 && found.stx_size == file_bytes()) co_return core::result<void>{};
 
+  if (payload.size() >= long_work_bytes) co_await ring_.next_turn();
   block_header header{.name = name,
                       .model = id_.model,
                       .layout = id_.layout,

@@ -70,10 +70,23 @@ void uring::attach() {
 }
 
 void uring::submit_and_wait() {
-  int rc = io_uring_submit_and_wait(ring_.get(), 1);
+  enter(turns_.empty());
+  while (resume_completed() && !turns_.empty()) enter(false);
+  if (turns_.empty()) return;
+  auto next = turns_.front();
+  turns_.pop_front();
+  next.resume();
+}
+
+void uring::enter(bool wait) {
+  int rc = wait ? io_uring_submit_and_wait(ring_.get(), 1) : io_uring_submit_and_get_events(ring_.get());
   // Interrupted, or the kernel is short of memory for a moment: completions that are there free some of it.
   if (rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) std::abort();
+}
 
+/// Whether there were any.
+bool uring::resume_completed() {
+  bool any = false;
   std::array<io_uring_cqe*, 64> done;
   while (unsigned count = io_uring_peek_batch_cqe(ring_.get(), done.data(), done.size())) {
     std::array<operation*, 64> finished;
@@ -83,7 +96,9 @@ void uring::submit_and_wait() {
     }
     io_uring_cq_advance(ring_.get(), count);
     for (unsigned i = 0; i < count; ++i) finished[i]->waiter_.resume();
+    any = true;
   }
+  return any;
 }
 
 io_uring_sqe* uring::next_entry() {

@@ -9,6 +9,7 @@
 
 #include <coroutine>
 #include <cstdint>
+#include <deque>
 #include <memory>
 
 #include <sys/types.h>
@@ -39,6 +40,19 @@ public:
     int result_ = 0;
   };
 
+  /// See next_turn().
+  class [[nodiscard]] turn {
+  public:
+    explicit turn(uring& ring) : ring_{ring} {}
+
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) { ring_.turns_.push_back(waiter); }
+    void await_resume() const noexcept {}
+
+  private:
+    uring& ring_;
+  };
+
   /// `depth`: the most operations that will ever be in flight.
   static core::result<std::unique_ptr<uring>> create(unsigned depth);
   ~uring();
@@ -46,7 +60,12 @@ public:
   /// Makes the calling thread the ring's.
   void attach();
   /// Hands new operations to the kernel, sleeps until one completes and resumes the waiters of all that have.
+  /// Then one of those who wait for their turn, for whom it does not sleep.
   void submit_and_wait();
+  /// To be awaited before work that keeps the core busy. It begins when all that completions lead to has been
+  /// handed to the kernel, one piece a call of submit_and_wait(): a device that has completed many operations
+  /// at once has new ones to do meanwhile.
+  turn next_turn() { return turn{*this}; }
 
   operation openat(int directory, const char* path, int flags, mode_t mode = 0);
   operation close(int file);
@@ -63,8 +82,11 @@ public:
 private:
   uring();
   io_uring_sqe* next_entry();
+  void enter(bool wait);
+  bool resume_completed();
 
   std::unique_ptr<io_uring> ring_;
+  std::deque<std::coroutine_handle<>> turns_;
 };
 
 } // namespace dualpath::storage
