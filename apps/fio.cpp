@@ -1,5 +1,7 @@
 #include "apps/fio.hpp"
 
+#include "core/page_memory.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -66,12 +68,11 @@ core::result<double> interpret(const std::string& text, bool write) {
 
 bool fio_job::on_huge_pages() const {
   if (!direct_io) return false;
-  constexpr std::uint64_t huge_page_bytes = 2 << 20;
   std::ifstream file{"/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"};
   std::uint64_t free = 0;
   file >> free;
   // Twice as many: those of the job before come back with a delay, and fio crashes where there are too few.
-  return free * huge_page_bytes >= 2 * (block_bytes * depth + huge_page_bytes);
+  return free * core::huge_page_bytes >= 2 * (block_bytes * depth + core::huge_page_bytes);
 }
 
 std::string fio_version() {

@@ -8,7 +8,6 @@
 namespace dualpath::core {
 namespace {
 
-constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 constexpr std::size_t page_bytes = 4096;
 
 } // namespace

@@ -10,6 +10,8 @@
 
 namespace dualpath::core {
 
+inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+
 /// Asks for huge pages under memory that is not yet touched. A request only: without them all is correct, and
 /// slower. Shared memory follows its file system's option `huge` instead of the system's setting.
 void request_huge_pages(std::span<std::byte> bytes);

@@ -30,12 +30,6 @@ code_range segment_of(const void* address) {
   return looking.found;
 }
 
-int option_of(int fd, int name) {
-  int value = 0;
-  socklen_t bytes = sizeof value;
-  return ::getsockopt(fd, SOL_SOCKET, name, &value, &bytes) == 0 ? value : 0;
-}
-
 } // namespace
 
 code_range code_around(const char* symbol) {
@@ -45,9 +39,16 @@ code_range code_around(const char* symbol) {
 
 code_range ucx_socket_code() { return code_around("ucs_socket_connect"); }
 
+int socket_option(int fd, int level, int name) {
+  int value = 0;
+  socklen_t bytes = sizeof value;
+  return ::getsockopt(fd, level, name, &value, &bytes) == 0 ? value : 0;
+}
+
 bool is_tcp(int fd) {
-  auto family = option_of(fd, SO_DOMAIN);
-  return (family == AF_INET || family == AF_INET6) && option_of(fd, SO_PROTOCOL) == IPPROTO_TCP;
+  auto family = socket_option(fd, SOL_SOCKET, SO_DOMAIN);
+  return (family == AF_INET || family == AF_INET6)
+         && socket_option(fd, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP;
 }
 
 } // namespace dualpath::net

@@ -35,6 +35,9 @@ code_range code_around(const char* symbol);
 /// That of UCX which calls the C library's functions for sockets. Empty where UCX is linked statically.
 code_range ucx_socket_code();
 
+/// A socket option that is a number; 0 where the socket has none.
+int socket_option(int fd, int level, int name);
+
 /// A stream socket of IPv4 or IPv6.
 bool is_tcp(int fd);
 

@@ -101,12 +101,6 @@ sockaddr_storage peer_address(int fd) {
   return from;
 }
 
-int option_of(int fd, int level, int name) {
-  int value = 0;
-  socklen_t bytes = sizeof value;
-  return ::getsockopt(fd, level, name, &value, &bytes) == 0 ? value : 0;
-}
-
 class guard {
 public:
   guard(std::string_view secret, code_range ucx) : ucx_{ucx}, prover_{secret} {}
@@ -238,7 +232,7 @@ int guard::accept(int fd, sockaddr* peer, socklen_t* bytes) {
 int guard::epoll_ctl(int set, int what, int fd, epoll_event* event) {
   auto room = room_of(fd);
   if (what == EPOLL_CTL_ADD) { // of a new socket, whatever had its number before
-    auto listens = option_of(fd, SOL_SOCKET, SO_ACCEPTCONN) != 0;
+    auto listens = socket_option(fd, SOL_SOCKET, SO_ACCEPTCONN) != 0;
     listened_[static_cast<std::size_t>(fd)] = listens;
     room = listens ? waiting_room::open(fd) : nullptr; // without one, who is late is closed
   }
@@ -265,7 +259,7 @@ int wait_and_open(int fd, const connection_proof& proof) {
   } while (found < 0 && errno == EINTR);
   if (found == 0) return refuse(ETIMEDOUT);
   if (found < 0) return -1;
-  if (auto error = option_of(fd, SOL_SOCKET, SO_ERROR); error != 0) return refuse(error);
+  if (auto error = socket_option(fd, SOL_SOCKET, SO_ERROR); error != 0) return refuse(error);
   return open_with(fd, proof);
 }
 
@@ -353,7 +347,7 @@ int listen(int fd, int backlog) noexcept {
 int accept(int fd, sockaddr* __restrict peer, socklen_t* __restrict bytes) {
   auto* guard = dualpath::net::guard_of(__builtin_return_address(0), fd);
   // A listener older than the guard is not marked: its peers send no proof either.
-  if (guard != nullptr && dualpath::net::option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) != 0)
+  if (guard != nullptr && dualpath::net::socket_option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) != 0)
     return guard->accept(fd, peer, bytes);
   return dualpath::net::library_accept(fd, peer, bytes);
 }

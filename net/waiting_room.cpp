@@ -25,11 +25,15 @@ bool watch(int door, int fd) {
 std::shared_ptr<waiting_room> waiting_room::open(int listener) noexcept {
   auto door = ::epoll_create1(EPOLL_CLOEXEC);
   if (door < 0) return nullptr;
-  try {
-    std::shared_ptr<waiting_room> room{new waiting_room{door}};
-    return watch(door, listener) ? room : nullptr;
-  } catch (const std::bad_alloc&) {
+  auto* made = new (std::nothrow) waiting_room{door};
+  if (made == nullptr) {
     ::close(door);
+    return nullptr;
+  }
+  try {
+    std::shared_ptr<waiting_room> room{made};
+    return watch(door, listener) ? room : nullptr;
+  } catch (const std::bad_alloc&) { // the room is gone, and its door with it
     return nullptr;
   }
 }

@@ -8,11 +8,8 @@
 #include <utility>
 
 namespace dualpath::kernels {
-namespace {
 
-constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
-
-} // namespace
+using core::huge_page_bytes;
 
 float_buffer::float_buffer(std::size_t count) : count_{count} {
   if (count == 0) return;

@@ -12,7 +12,7 @@ using namespace dualpath::core;
 
 namespace {
 
-constexpr std::size_t page_bytes = 4096, huge_page_bytes = std::size_t{2} << 20;
+constexpr std::size_t page_bytes = 4096;
 
 std::uintptr_t address(const page_memory& memory) {
   return reinterpret_cast<std::uintptr_t>(memory.bytes().data());
