@@ -467,7 +467,7 @@ core::instant ucx_endpoint::next_deadline() const {
   if (state_ == state::closing) {
     if (stuck()) return no_deadline; // UCX raises an event when that ends
     if (lingers_ || unreported_ != 0 || close_request_ != nullptr) return fence_until_;
-    return owns_worker() ? settled_at() : no_deadline;
+    return owns_worker() ? opened_at_ : no_deadline; // its worker may have gone quiet by now
   }
   auto next = leaving ? no_deadline : alive_at_;
   for (auto& job : jobs_) next = std::min(next, job->deadline);
@@ -489,7 +489,7 @@ bool ucx_endpoint::reap(core::instant now) {
       owner_.report(*job, *job->failure);
     }
   }
-  if (owns_worker() && (now < settled_at() || !worker_->flush(now, limits_.fence_grace))) return false;
+  if (owns_worker() && !worker_->flush(now, limits_.fence_grace)) return false;
   return jobs_.empty() && outstanding_ == 0 && wire_up_flushes_ == 0 && close_request_ == nullptr;
 }
 

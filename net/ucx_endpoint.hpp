@@ -45,9 +45,7 @@ struct ucx_endpoint_limits {
   /// Issued before its jobs are told that they are over. Telling takes locks, and a lock waits until all that
   /// was copied before it has left the core.
   std::uint64_t settle_bytes = 256ULL << 10;
-  core::duration patience = std::chrono::seconds{3}; ///< with a handshake, before it is begun anew
-  /// UCX 1.13 over TCP aborts the process whose peer disappears while it is connecting back.
-  core::duration settling = std::chrono::milliseconds{200};
+  core::duration patience = std::chrono::seconds{3};    ///< with a handshake, before it is begun anew
   core::duration fence_grace = std::chrono::seconds{2}; ///< for operations that UCX lost when its peer died
   /// How long a closed endpoint waits for the end of its wire-up.
   core::duration wire_up_patience = std::chrono::seconds{5};
@@ -111,8 +109,6 @@ public:
   /// After close(): UCX has not sent its part of the wire-up and must not be made to drop it. No job of a
   /// caller has been started.
   bool stuck() const { return lingers_ && !heard_ && wire_up_flushes_ != 0 && break_status_ == UCS_OK; }
-  /// Until when the worker must stay, for the sake of a peer that is still connecting to it.
-  core::instant settled_at() const { return opened_at_ + limits_.settling; }
   /// Why UCX gave up.
   ucs_status_t break_status() const { return break_status_; }
 

@@ -168,7 +168,7 @@ template <class Visit>
 void ucx_lane::for_each_worker(Visit visit) {
   visit(*worker_);
   if (outgoing_) visit(*outgoing_);
-  for (auto& each : spent_) visit(*each.worker);
+  for (auto& worker : spent_) visit(*worker);
   auto visit_own = [&](auto& endpoint) {
     if (endpoint && endpoint->owns_worker()) visit(*endpoint->kept_worker());
   };
@@ -242,8 +242,8 @@ void ucx_lane::check_deadlines(core::instant now) {
     auto next = corpse->next_deadline();
     if (next != no_deadline) set_deadline(std::max(next, now + discard_poll));
   }
-  for (auto& each : spent_) {
-    if (each.worker.use_count() == 1) set_deadline(std::max(each.settled_at, now + discard_poll));
+  for (auto& worker : spent_) {
+    if (worker.use_count() == 1) set_deadline(now + discard_poll);
   }
 }
 
@@ -281,10 +281,10 @@ core::error ucx_lane::parting(const ucx_endpoint& endpoint) const {
 
 void ucx_lane::reap(core::instant now) {
   std::erase_if(corpses_, [&](auto& corpse) { return corpse->reap(now); });
-  std::erase_if(spent_, [&](auto& each) {
-    if (each.worker.use_count() != 1) return false;
-    set_deadline(std::max(each.settled_at, now + discard_poll));
-    return now >= each.settled_at && each.worker->flush(now, options_.limits.fence_grace);
+  std::erase_if(spent_, [&](auto& worker) {
+    if (worker.use_count() != 1) return false;
+    set_deadline(now + discard_poll);
+    return worker->flush(now, options_.limits.fence_grace);
   });
   for (std::size_t i = couriers_.size(); i-- > 0;) {
     auto& endpoint = *couriers_[i].endpoint;
@@ -324,7 +324,7 @@ void ucx_lane::step_stop() {
   // UCX aborts a process that destroys a worker while a peer is connecting to it, so the last word is
   // silence.
   auto now = clock_.now();
-  auto ready_at = std::max(settle_until_, std::min(last_busy_ + quiet_time, stopped_at_ + quiet_limit));
+  auto ready_at = std::min(last_busy_ + quiet_time, stopped_at_ + quiet_limit);
   if (now < ready_at) return set_deadline(ready_at);
   flushing_ = true;
   bool flushed = true;
@@ -516,14 +516,8 @@ void ucx_lane::retire(ucx_endpoint& endpoint, const core::error& why) {
   if (auto other = held ? place.current() : nullptr) {
     for (auto& job : endpoint.take_waiting()) other->add(std::move(job));
   }
-  if (outgoing_ && endpoint.kept_worker() == outgoing_)
-    spent_.push_back({std::exchange(outgoing_, nullptr), endpoint.settled_at()});
-  for (auto& each : spent_) {
-    if (each.worker == endpoint.kept_worker())
-      each.settled_at = std::max(each.settled_at, endpoint.settled_at());
-  }
+  if (outgoing_ && endpoint.kept_worker() == outgoing_) spent_.push_back(std::exchange(outgoing_, nullptr));
   endpoint.close(why, clock_.now());
-  settle_until_ = std::max(settle_until_, endpoint.settled_at());
   set_deadline(endpoint.next_deadline());
   if (asked && lane_ == lane::control) host_.handshake_over(endpoint.peer());
   if (!held || place.current() != nullptr) return;

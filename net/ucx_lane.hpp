@@ -213,11 +213,7 @@ private:
   std::shared_ptr<ucx_worker> worker_;
   /// Says hello to peers, once to each, until the first of these connections closes, for the same reason.
   std::shared_ptr<ucx_worker> outgoing_;
-  struct spent_worker {
-    std::shared_ptr<ucx_worker> worker;
-    core::instant settled_at; ///< not to go before
-  };
-  std::vector<spent_worker> spent_; ///< were outgoing_, go with their last endpoint
+  std::vector<std::shared_ptr<ucx_worker>> spent_; ///< were outgoing_, go with their last endpoint
   int wake_fd_ = -1;
   std::thread thread_;
 
@@ -245,8 +241,7 @@ private:
   std::uint64_t last_chunk_ = 0;
   core::instant next_deadline_ = no_deadline;
   core::instant last_busy_{0}, stopped_at_{0};
-  core::instant settle_until_{0}; ///< no worker goes before
-  std::vector<void*> flushes_;    ///< of whole workers, before they go
+  std::vector<void*> flushes_; ///< of whole workers, before they go
   bool untidy_ = false, stopping_ = false, flushing_ = false, finished_ = false;
 };
 
