@@ -34,10 +34,14 @@ ucx_endpoint::ucx_endpoint(ucx_endpoint_owner& owner, const ucx_endpoint_limits&
                            std::shared_ptr<ucx_peer> peer, std::uint64_t generation)
     : owner_{owner}, limits_{limits}, lane_{which}, peer_{std::move(peer)}, generation_{generation} {}
 
-ucx_endpoint::~ucx_endpoint() {
+ucx_endpoint::~ucx_endpoint() { let_go_of_worker(); }
+
+std::shared_ptr<ucx_worker> ucx_endpoint::let_go_of_worker() {
   for (auto& [region, access] : access_) {
     if (access.key != nullptr) ucp_rkey_destroy(access.key);
   }
+  access_.clear();
+  return std::move(worker_);
 }
 
 core::result<void> ucx_endpoint::open(ucp_worker_h worker, std::shared_ptr<ucx_worker> kept,
@@ -192,6 +196,7 @@ bool ucx_endpoint::issue_native(ucx_job& job, ucp_rkey_h key) {
   param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
   param.memh = job.local_handle;
   auto base = job.local->bytes().data();
+  network_writes_ = true;
   while (!job.cursor.at_end() && !job.failure) {
     if (outstanding_ >= limits_.window_operations) return false;
     auto next = job.cursor.next();
@@ -431,7 +436,7 @@ void ucx_endpoint::close(const core::error& why, core::instant now) {
 
 void ucx_endpoint::cut(core::instant now) {
   lingers_ = false;
-  fence_until_ = now + limits_.fence_grace;
+  fence_until_ = now + (network_writes_ ? limits_.network_grace : limits_.fence_grace);
   if (ep_ == nullptr) return;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
@@ -474,6 +479,15 @@ core::instant ucx_endpoint::next_deadline() const {
   return next;
 }
 
+void ucx_endpoint::give_up() {
+  if (unreported_ == 0) return;
+  for (auto& job : jobs_) {
+    if (std::exchange(job->reported, true)) continue;
+    --unreported_;
+    owner_.report(*job, *job->failure);
+  }
+}
+
 bool ucx_endpoint::reap(core::instant now) {
   if (state_ != state::closing) return false;
   if (lingers_ && (wired_up() || (now >= fence_until_ && !stuck()))) cut(now);
@@ -481,14 +495,7 @@ bool ucx_endpoint::reap(core::instant now) {
   if (close_request_ != nullptr && ucp_request_check_status(close_request_) != UCS_INPROGRESS) {
     ucp_request_free(std::exchange(close_request_, nullptr));
   }
-  if (unreported_ != 0 && now >= fence_until_) {
-    // UCX has closed the endpoint and will not complete these; they stay here in case it still does.
-    for (auto& job : jobs_) {
-      if (std::exchange(job->reported, true)) continue;
-      --unreported_;
-      owner_.report(*job, *job->failure);
-    }
-  }
+  if (now >= fence_until_) give_up();
   if (owns_worker() && !worker_->flush(now, limits_.fence_grace)) return false;
   return jobs_.empty() && outstanding_ == 0 && wire_up_flushes_ == 0 && close_request_ == nullptr;
 }

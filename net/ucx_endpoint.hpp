@@ -47,6 +47,8 @@ struct ucx_endpoint_limits {
   std::uint64_t settle_bytes = 256ULL << 10;
   core::duration patience = std::chrono::seconds{3};    ///< with a handshake, before it is begun anew
   core::duration fence_grace = std::chrono::seconds{2}; ///< for operations that UCX lost when its peer died
+  /// The same where the NIC itself writes: it may until it has given up, after its retries of 1 to 4 s each.
+  core::duration network_grace = std::chrono::seconds{40};
   /// How long a closed endpoint waits for the end of its wire-up.
   core::duration wire_up_patience = std::chrono::seconds{5};
   core::duration alive_interval = std::chrono::seconds{1}; ///< see ucx_endpoint::wants_alive()
@@ -101,6 +103,11 @@ public:
   const std::shared_ptr<ucx_peer>& peer() const { return peer_; }
   std::uint64_t generation() const { return generation_; }
   const std::shared_ptr<ucx_worker>& kept_worker() const { return worker_; }
+  /// Destroys what belongs to the worker. A worker that goes still completes what UCX has not let go of, so
+  /// this must outlive it.
+  std::shared_ptr<ucx_worker> let_go_of_worker();
+  /// After close(): ends the jobs that UCX will not complete. They stay here in case it still does.
+  void give_up();
   /// The worker is here for this endpoint alone.
   bool owns_worker() const { return worker_.use_count() == 1; }
   bool idle() const { return jobs_.empty(); }
@@ -177,6 +184,7 @@ private:
   void* close_request_ = nullptr;
   core::instant opened_at_{0}, fence_until_ = no_deadline, alive_at_ = no_deadline;
   bool watches_wire_up_ = false, heard_ = false, lingers_ = false;
+  bool network_writes_ = false; ///< puts and gets of its own have been started
   std::uint32_t wire_up_flushes_ = 0;
   wire::bytes late_message_;
   ucs_status_t break_status_ = UCS_OK;

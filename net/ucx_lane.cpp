@@ -111,10 +111,12 @@ void ucx_lane::release_all() {
     kept.push_back(std::move(here));
     corpses_.erase(stuck, corpses_.end());
   }
-  corpses_.clear(); // their keys belong to the worker
+  for (auto& corpse : corpses_) corpse->let_go_of_worker();
   spent_.clear();
   outgoing_.reset();
   worker_.reset();
+  for (auto& corpse : corpses_) corpse->give_up();
+  corpses_.clear();
 }
 
 bool ucx_lane::drain() { return take_commands(); }
@@ -316,11 +318,9 @@ void ucx_lane::step_stop() {
   for (std::size_t i = couriers_.size(); i-- > 0;) {
     if (!couriers_[i].endpoint->leaving) retire(*couriers_[i].endpoint, closed_error());
   }
-  bool unsettled =
-      std::any_of(corpses_.begin(), corpses_.end(), [](auto& corpse) { return corpse->unsettled(); });
-  // UCX aborts a process that destroys a worker whose endpoints are still being closed.
-  if (!couriers_.empty() || unsettled || (!corpses_.empty() && clock_.now() < stopped_at_ + flush_limit))
-    return;
+  // UCX aborts a process that destroys a worker whose endpoints are still being closed. What is still under
+  // way after that ends with its worker.
+  if (!couriers_.empty() || (!corpses_.empty() && clock_.now() < retired_at_ + flush_limit)) return;
   // UCX aborts a process that destroys a worker while a peer is connecting to it, so the last word is
   // silence.
   auto now = clock_.now();
@@ -517,7 +517,8 @@ void ucx_lane::retire(ucx_endpoint& endpoint, const core::error& why) {
     for (auto& job : endpoint.take_waiting()) other->add(std::move(job));
   }
   if (outgoing_ && endpoint.kept_worker() == outgoing_) spent_.push_back(std::exchange(outgoing_, nullptr));
-  endpoint.close(why, clock_.now());
+  retired_at_ = clock_.now();
+  endpoint.close(why, retired_at_);
   set_deadline(endpoint.next_deadline());
   if (asked && lane_ == lane::control) host_.handshake_over(endpoint.peer());
   if (!held || place.current() != nullptr) return;

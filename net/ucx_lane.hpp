@@ -240,7 +240,7 @@ private:
   std::vector<pollfd> descriptors_;
   std::uint64_t last_chunk_ = 0;
   core::instant next_deadline_ = no_deadline;
-  core::instant last_busy_{0}, stopped_at_{0};
+  core::instant last_busy_{0}, stopped_at_{0}, retired_at_{0};
   std::vector<void*> flushes_; ///< of whole workers, before they go
   bool untidy_ = false, stopping_ = false, flushing_ = false, finished_ = false;
 };
