@@ -196,8 +196,11 @@ TEST_CASE("memory mapped from a peer is unmapped when the peer dies") {
 }
 
 TEST_CASE("a lane that flaps comes back to its old throughput") {
-  two_processes both{any_transport(), any_memory()};
-  auto seconds = [&] {
+  auto transport = any_transport(), memory = any_memory();
+  INFO(transport << ", " << memory);
+  // The machine may become slower meanwhile: what a lane was able to do before shows one that never flapped.
+  two_processes flapping{transport, memory}, steady{transport, memory};
+  auto seconds = [](two_processes& both) {
     outcome<ending> ends;
     constexpr unsigned count = 64;
     auto begin = std::chrono::steady_clock::now();
@@ -207,18 +210,20 @@ TEST_CASE("a lane that flaps comes back to its old throughput") {
       if (end) FAIL(end->text);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  auto best = seconds();
-  for (int i = 0; i < 7; ++i) best = std::min(best, seconds());
+  seconds(steady);
+  seconds(flapping);
   for (int i = 0; i < 20; ++i) {
     outcome<ending> ends;
-    for (int k = 0; k < 8; ++k) both.here->put(both.moving(0, size / 8), into(ends));
-    both.here->disconnect(both.id);
-    both.around->await(ends, 8);
-    both.join();
+    for (int k = 0; k < 8; ++k) flapping.here->put(flapping.moving(0, size / 8), into(ends));
+    flapping.here->disconnect(flapping.id);
+    flapping.around->await(ends, 8);
+    flapping.join();
   }
-  // The machine may be slower for a while, a lane that is would stay so.
-  auto again = seconds();
-  for (int i = 0; i < 40 && again > 1.25 * best; ++i) again = std::min(again, seconds());
-  INFO("64 MiB took " << best * 1e3 << " ms before, " << again * 1e3 << " ms after");
-  CHECK(again <= 1.5 * best);
+  auto before = seconds(steady), after = seconds(flapping);
+  for (int i = 0; i < 40 && (i < 8 || after > 1.25 * before); ++i) {
+    before = std::min(before, seconds(steady));
+    after = std::min(after, seconds(flapping));
+  }
+  INFO("64 MiB took " << after * 1e3 << " ms, and " << before * 1e3 << " ms on the lane that never flapped");
+  CHECK(after <= 1.5 * before);
 }
