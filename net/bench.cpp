@@ -9,7 +9,7 @@
 namespace dualpath::net {
 namespace {
 
-constexpr std::uint64_t region_bytes = 64ULL << 20;
+constexpr std::uint64_t region_bytes = 128ULL << 20;
 constexpr std::uint64_t warm_up_transfers = 16;
 
 template <class Pair>
@@ -17,11 +17,10 @@ core::result<bench_figures> run_once(Pair& pair, const bench_row& row, std::uint
                                      std::uint32_t in_flight) {
   if (auto warm = pair.run(row, warm_up_transfers, in_flight); !warm) return warm.error();
   auto cpu = core::process_cpu_seconds();
-  auto seconds = pair.run(row, transfers, in_flight);
-  if (!seconds) return seconds.error();
-  auto moved = (row.both_ways ? 2 : 1) * transfers;
-  auto gigabytes = static_cast<double>(row.transfer_bytes() * moved) * 1e-9;
-  return bench_figures{gigabytes / *seconds, *seconds * 1e6 / static_cast<double>(moved),
+  auto run = pair.run(row, transfers, in_flight);
+  if (!run) return run.error();
+  auto gigabytes = static_cast<double>(row.transfer_bytes() * run->transfers) * 1e-9;
+  return bench_figures{gigabytes / run->seconds, run->seconds * 1e6 / static_cast<double>(run->transfers),
                        (core::process_cpu_seconds() - cpu) / gigabytes};
 }
 

@@ -6,6 +6,8 @@
 #include "core/clock.hpp"
 #include "core/result.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,6 +43,21 @@ struct bench_row {
   double ratio = 0; ///< of the rates; the median of the ratios of neighbouring runs
 
   std::uint64_t transfer_bytes() const { return piece_bytes * pieces; }
+  std::uint64_t stride_bytes() const { return 2 * piece_bytes; }
+  /// Where transfer `number` of that side begins, in its own region and its peer's alike. Each way has a half
+  /// of the regions to itself: how often one core finds in the other's cache what that has just written would
+  /// be chance.
+  std::uint64_t offset(std::size_t side, std::uint64_t number, std::uint64_t region_bytes) const {
+    auto half = region_bytes / 2, taken = stride_bytes() * pieces;
+    return side * half + number % std::max<std::uint64_t>(1, half / taken) * taken;
+  }
+};
+
+/// One run. Where both ways are measured, each goes on until the other has moved its share as well: one end
+/// is faster than the other, and alone it would be faster still.
+struct bench_run {
+  double seconds = 0;
+  std::uint64_t transfers = 0; ///< both ways together
 };
 
 /// Runs for some seconds. Errors: those of the fabric.

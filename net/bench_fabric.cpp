@@ -2,8 +2,8 @@
 
 #include "net/ucx_fabric.hpp"
 
-#include <algorithm>
 #include <future>
+#include <utility>
 
 namespace dualpath::net {
 
@@ -54,38 +54,49 @@ fabric_pair::~fabric_pair() {
   for (auto& each : ends_) each.fabric.reset(); // completions touch both ends
 }
 
-core::result<double> fabric_pair::run(const bench_row& row, std::uint64_t transfers,
-                                      std::uint32_t in_flight) {
+core::result<bench_run> fabric_pair::run(const bench_row& row, std::uint64_t transfers,
+                                         std::uint32_t in_flight) {
   row_ = row;
   transfers_ = transfers;
+  deadline_ = soon();
   failure_.reset();
-  std::size_t active = row.both_ways ? 2 : 1;
-  for (auto& each : ends_) each.submitted = each.finished = 0;
-  running_ = static_cast<std::uint32_t>(active);
-  auto begin = clock_.now();
-  for (std::uint32_t i = 0; i < in_flight; ++i) {
-    for (std::size_t side = 0; side < active; ++side) submit(ends_[side]);
+  chains_.clear();
+  ends_short_ = row.both_ways ? 2 : 1;
+  for (std::size_t side = 0; side < ends_short_; ++side) {
+    ends_[side].short_of_share = in_flight;
+    for (std::uint32_t i = 0; i < in_flight; ++i) chains_.push_back({this, side, i, in_flight});
   }
+  running_ = static_cast<std::uint32_t>(chains_.size());
+  auto begin = clock_.now();
+  for (auto& each : chains_) submit(each);
   for (auto left = running_.load(); left != 0; left = running_.load()) running_.wait(left);
   auto seconds = core::to_seconds(clock_.now() - begin);
   std::lock_guard lock{mutex_};
   if (failure_) return *failure_;
-  return seconds;
+  bench_run done{seconds, 0};
+  for (auto& each : chains_) done.transfers += each.submitted;
+  return done;
 }
 
-void fabric_pair::submit(end& from) {
-  auto number = from.submitted.fetch_add(1, std::memory_order_relaxed);
-  if (number >= transfers_) return;
-  auto stride = 2 * row_.piece_bytes;
-  auto slots = std::max<std::uint64_t>(1, region_bytes_ / (stride * row_.pieces));
-  auto offset = number % slots * row_.pieces * stride;
+void fabric_pair::submit(chain& of) {
+  auto& from = ends_[of.side];
+  if (of.next >= transfers_ && !std::exchange(of.has_share, true) && --from.short_of_share == 0)
+    --ends_short_;
+  if (ends_short_.load(std::memory_order_relaxed) == 0) {
+    if (--running_ == 0) running_.notify_one();
+    return;
+  }
+  auto stride = row_.stride_bytes();
+  auto offset = row_.offset(of.side, of.next, region_bytes_);
+  of.next += of.step;
+  ++of.submitted;
   transfer t{from.peer,
              lane::kv,
              from.memory.id,
              from.remote,
              {{offset, stride, offset, stride, row_.piece_bytes, row_.pieces}},
-             soon()};
-  auto on_done = [this, &from](core::result<void> outcome) { finish(from, std::move(outcome)); };
+             deadline_};
+  auto on_done = [&of](core::result<void> outcome) { of.pair->finish(of, std::move(outcome)); };
   if (row_.put) {
     from.fabric->put(std::move(t), on_done);
   } else {
@@ -93,14 +104,12 @@ void fabric_pair::submit(end& from) {
   }
 }
 
-void fabric_pair::finish(end& from, core::result<void> outcome) {
+void fabric_pair::finish(chain& of, core::result<void> outcome) {
   if (!outcome) {
     std::lock_guard lock{mutex_};
     failure_ = outcome.error();
   }
-  submit(from);
-  if (from.finished.fetch_add(1) + 1 != transfers_) return;
-  if (--running_ == 0) running_.notify_one();
+  submit(of);
 }
 
 } // namespace dualpath::net

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 namespace dualpath::net {
 
@@ -21,24 +22,31 @@ public:
   fabric_pair(const fabric_pair&) = delete;
   fabric_pair& operator=(const fabric_pair&) = delete;
 
-  /// Seconds for `transfers` transfers (each way) as the row describes them, all visible at their target.
-  core::result<double> run(const bench_row& row, std::uint64_t transfers, std::uint32_t in_flight);
+  /// At least `transfers` transfers (each way) as the row describes them, all visible at their target.
+  core::result<bench_run> run(const bench_row& row, std::uint64_t transfers, std::uint32_t in_flight);
 
 private:
-  /// One end and what it has under way. Completions submit the next transfer, as the raw loop does.
   struct end {
     std::unique_ptr<net::fabric> fabric;
     memory_region memory;
     peer_id peer;
     remote_region_id remote;
-    std::atomic<std::uint64_t> submitted{0}, finished{0};
+    std::atomic<std::uint32_t> short_of_share{0}; ///< chains
+  };
+  /// One transfer after the other, each submitted by the completion of the one before, as the raw loop does:
+  /// every so many-th of an end's. So they share no counters, which would be measured as well.
+  struct alignas(64) chain {
+    fabric_pair* pair;
+    std::size_t side;
+    std::uint64_t next, step, submitted = 0;
+    bool has_share = false;
   };
 
   fabric_pair() = default;
   core::result<void> connect(const bench_options& options, std::uint64_t bytes);
   core::result<peer_id> meet(end& from, const end& to);
-  void submit(end& from);
-  void finish(end& from, core::result<void> outcome);
+  void submit(chain& of);
+  void finish(chain& of, core::result<void> outcome);
   core::instant soon() const { return clock_.now() + std::chrono::seconds{60}; }
 
   core::steady_clock clock_;
@@ -48,7 +56,10 @@ private:
   // Of the run under way.
   bench_row row_;
   std::uint64_t transfers_ = 0;
-  std::atomic<std::uint32_t> running_{0}; ///< ends that have not finished
+  core::instant deadline_{0};
+  std::vector<chain> chains_;
+  std::atomic<std::uint32_t> ends_short_{0}; ///< that have not moved their share
+  std::atomic<std::uint32_t> running_{0};    ///< chains
   std::mutex mutex_;
   std::optional<core::error> failure_;
 };

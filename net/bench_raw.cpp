@@ -96,9 +96,14 @@ core::result<void> raw_pair::connect(end& from, const end& to) {
   return {};
 }
 
-core::result<double> raw_pair::run(const bench_row& row, std::uint64_t transfers, std::uint32_t in_flight) {
+core::result<bench_run> raw_pair::run(const bench_row& row, std::uint64_t transfers,
+                                      std::uint32_t in_flight) {
   work_ = {row, transfers, in_flight};
-  for (auto& each : ends_) each.status = UCS_OK;
+  for (auto& each : ends_) {
+    each.status = UCS_OK;
+    each.submitted = 0;
+  }
+  ends_short_ = row.both_ways ? 2 : 1;
   driving_ = spinning_ = 2;
   auto begin = std::chrono::steady_clock::now();
   ++run_;
@@ -108,24 +113,26 @@ core::result<double> raw_pair::run(const bench_row& row, std::uint64_t transfers
   for (auto left = spinning_.load(); left != 0; left = spinning_.load()) spinning_.wait(left);
   for (auto& each : ends_)
     if (each.status != UCS_OK) return ucx_failure("the yardstick", each.status);
-  return seconds;
+  return bench_run{seconds, ends_[0].submitted + ends_[1].submitted};
 }
 
 /// One end's thread: its own transfers first, then progress for the sake of the other's.
 void raw_pair::serve(std::size_t side) {
-  auto &own = ends_[side], &other = ends_[1 - side];
+  auto& own = ends_[side];
   for (std::uint32_t seen = 0;;) {
     run_.wait(seen);
     if (stop_) return;
     seen = run_.load();
-    if (side == 0 || work_.row.both_ways) own.status = drive(own, other);
+    if (side == 0 || work_.row.both_ways) own.status = drive(side);
     if (--driving_ == 0) driving_.notify_one();
     while (driving_ != 0) ucp_worker_progress(own.worker->handle());
     if (--spinning_ == 0) spinning_.notify_one();
   }
 }
 
-ucs_status_t raw_pair::drive(end& from, const end& to) const {
+ucs_status_t raw_pair::drive(std::size_t side) {
+  auto& from = ends_[side];
+  auto& to = ends_[1 - side];
   auto& [row, transfers, in_flight] = work_;
   progress_count ops, flushes;
   std::uint64_t started = 0;
@@ -133,20 +140,24 @@ ucs_status_t raw_pair::drive(end& from, const end& to) const {
   operation.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
   operation.memh = from.memory;
   auto worker = from.worker->handle();
-  auto stride = 2 * row.piece_bytes;
-  auto slots = std::max<std::uint64_t>(1, bytes_ / (stride * row.pieces));
-  for (std::uint64_t i = 0; i < transfers; ++i) {
+  for (std::uint64_t i = 0; i < transfers || ends_short_.load(std::memory_order_relaxed) != 0; ++i) {
+    auto first = row.offset(side, i, bytes_);
     for (std::uint32_t piece = 0; piece < row.pieces; ++piece) {
-      auto offset = (i % slots * row.pieces + piece) * stride;
+      auto offset = first + piece * row.stride_bytes();
       auto remote = reinterpret_cast<std::uint64_t>(to.base) + offset;
       auto request =
           row.put
               ? ucp_put_nbx(from.endpoint, from.base + offset, row.piece_bytes, remote, from.key, &operation)
               : ucp_get_nbx(from.endpoint, from.base + offset, row.piece_bytes, remote, from.key, &operation);
-      if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
+      if (UCS_PTR_IS_ERR(request)) {
+        ends_short_ = 0; // the other end waits no longer
+        return UCS_PTR_STATUS(request);
+      }
       started += request != nullptr;
       while (started - ops.done >= std::uint64_t{in_flight} * row.pieces) ucp_worker_progress(worker);
     }
+    from.submitted = i + 1;
+    if (from.submitted == transfers) --ends_short_;
   }
   auto request = ucp_ep_flush_nbx(from.endpoint, &flush);
   if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);

@@ -19,8 +19,8 @@ public:
   raw_pair(const raw_pair&) = delete;
   raw_pair& operator=(const raw_pair&) = delete;
 
-  /// Seconds for `transfers` transfers (each way) as the row describes them, all visible at their target.
-  core::result<double> run(const bench_row& row, std::uint64_t transfers, std::uint32_t in_flight);
+  /// At least `transfers` transfers (each way) as the row describes them, all visible at their target.
+  core::result<bench_run> run(const bench_row& row, std::uint64_t transfers, std::uint32_t in_flight);
 
 private:
   struct end {
@@ -32,6 +32,7 @@ private:
     ucp_rkey_h key = nullptr;
     std::thread thread;
     ucs_status_t status = UCS_OK;
+    std::uint64_t submitted = 0;
   };
   struct work {
     bench_row row;
@@ -43,14 +44,15 @@ private:
   core::result<void> allocate(end& on, std::uint64_t bytes);
   core::result<void> connect(end& from, const end& to);
   void serve(std::size_t side);
-  ucs_status_t drive(end& from, const end& to) const;
+  ucs_status_t drive(std::size_t side);
   void close(end& one);
 
   std::array<end, 2> ends_;
   std::uint64_t bytes_ = 0;
-  work work_;                             ///< written between runs
-  std::atomic<std::uint32_t> run_{0};     ///< number of the run under way
-  std::atomic<std::uint32_t> driving_{0}; ///< ends whose own transfers are not over
+  work work_;                                ///< written between runs
+  std::atomic<std::uint32_t> run_{0};        ///< number of the run under way
+  std::atomic<std::uint32_t> ends_short_{0}; ///< that have not moved their share
+  std::atomic<std::uint32_t> driving_{0};    ///< ends whose own transfers are not over
   std::atomic<std::uint32_t> spinning_{0};
   std::atomic<bool> stop_{false};
 };
