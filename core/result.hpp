@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cassert>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -81,18 +82,17 @@ template <>
 class [[nodiscard]] result<void> {
 public:
   result() = default;
-  result(core::error failure) : failure_{std::move(failure)}, failed_{true} {}
+  result(core::error failure) : failure_{std::move(failure)} {}
 
-  bool has_value() const { return !failed_; }
+  bool has_value() const { return !failure_; }
   explicit operator bool() const { return has_value(); }
   const core::error& error() const {
-    assert(failed_);
-    return failure_;
+    assert(failure_);
+    return *failure_;
   }
 
 private:
-  core::error failure_;
-  bool failed_ = false;
+  std::optional<core::error> failure_; ///< success is passed on at the cost of a flag
 };
 
 } // namespace dualpath::core
