@@ -101,7 +101,8 @@ public:
   /// New memory, registered with every lane, page-aligned, zeroed; shared where that makes transfers
   /// one-sided.
   virtual core::result<memory_region> allocate(std::uint64_t bytes) = 0;
-  /// Registers memory that exists (e.g. of a GPU); it must stay until release().
+  /// Registers memory that exists (e.g. of a GPU); it must stay until a quiesce() after its release() has
+  /// called back.
   virtual core::result<memory_region> attach(std::span<std::byte> bytes) = 0;
   /// The caller has seen every transfer on it complete.
   virtual void release(core::region_id region) = 0;

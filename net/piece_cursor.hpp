@@ -25,11 +25,18 @@ public:
   };
 
   piece_cursor() = default;
-  piece_cursor(std::vector<strided_piece> pieces, std::uint64_t max_operation_bytes)
-      : pieces_{std::move(pieces)}, max_bytes_{max_operation_bytes} {
-    join_pieces();
+  piece_cursor(std::vector<strided_piece> pieces, std::uint64_t max_operation_bytes) {
+    assign(std::move(pieces));
+    start(max_operation_bytes);
+  }
+  /// The two steps of the constructor: what is checked in between are the caller's pieces, as they are.
+  void assign(std::vector<strided_piece> pieces) { pieces_ = std::move(pieces); }
+  void start(std::uint64_t max_operation_bytes) {
+    max_bytes_ = max_operation_bytes;
+    if (pieces_.size() != 1 || pieces_[0].count != 1) join_pieces();
     skip_empty();
   }
+  const std::vector<strided_piece>& pieces() const { return pieces_; }
 
   bool at_end() const { return piece_ == pieces_.size(); }
 

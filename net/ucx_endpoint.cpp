@@ -41,6 +41,7 @@ std::shared_ptr<ucx_worker> ucx_endpoint::let_go_of_worker() {
     if (access.key != nullptr) ucp_rkey_destroy(access.key);
   }
   access_.clear();
+  last_access_ = {};
   return std::move(worker_);
 }
 
@@ -221,9 +222,15 @@ void ucx_endpoint::issue_send(ucx_job& job) {
 }
 
 const ucx_endpoint::remote_access& ucx_endpoint::access_of(const ucx_job& job) {
-  auto found = access_.find(job.remote.get());
-  if (found != access_.end()) return found->second;
-  remote_access access{reach::messages, nullptr, nullptr, job.remote};
+  if (last_access_.first == job.remote) return *last_access_.second;
+  auto found = access_.find(job.remote);
+  if (found == access_.end()) found = access_.emplace(job.remote, reach_for(job)).first;
+  last_access_ = {job.remote, &found->second};
+  return found->second;
+}
+
+ucx_endpoint::remote_access ucx_endpoint::reach_for(const ucx_job& job) {
+  remote_access access{reach::messages, nullptr, nullptr};
   auto& packed = job.remote->keys[static_cast<std::size_t>(lane_)];
   if (ucp_ep_rkey_unpack(ep_, packed.data(), &access.key) == UCS_OK) {
     void* mapped = nullptr;
@@ -236,7 +243,7 @@ const ucx_endpoint::remote_access& ucx_endpoint::access_of(const ucx_job& job) {
   } else {
     access.key = nullptr;
   }
-  return access_.emplace(job.remote.get(), std::move(access)).first->second;
+  return access;
 }
 
 /// Whether the network itself does puts and gets. UCX 1.13 tells which transports an endpoint uses only in
@@ -485,6 +492,7 @@ void ucx_endpoint::give_up() {
     if (std::exchange(job->reported, true)) continue;
     --unreported_;
     owner_.report(*job, *job->failure);
+    job->on_done = nullptr;
   }
 }
 

@@ -44,7 +44,7 @@ struct ucx_endpoint_limits {
   std::uint64_t pump_bytes = 16ULL << 20;               ///< issued before the lane looks at anything else
   /// Issued before its jobs are told that they are over. Telling takes locks, and a lock waits until all that
   /// was copied before it has left the core.
-  std::uint64_t settle_bytes = 256ULL << 10;
+  std::uint64_t settle_bytes = 512ULL << 10;
   core::duration patience = std::chrono::seconds{3};    ///< with a handshake, before it is begun anew
   core::duration fence_grace = std::chrono::seconds{2}; ///< for operations that UCX lost when its peer died
   /// The same where the NIC itself writes: it may until it has given up, after its retries of 1 to 4 s each.
@@ -137,7 +137,6 @@ private:
     reach how;
     ucp_rkey_h key;
     std::byte* mapped; ///< the region's base here
-    std::shared_ptr<const ucx_remote_region> region;
   };
 
   bool issue(ucx_job& job);
@@ -154,6 +153,7 @@ private:
   bool network_has_puts();
   void issue_send(ucx_job& job);
   const remote_access& access_of(const ucx_job& job);
+  remote_access reach_for(const ucx_job& job);
   void start_flush();
   void watch_wire_up();
   bool wired_up() const;
@@ -195,6 +195,8 @@ private:
   std::vector<ucx_job*> unflushed_; ///< issued, not covered by a flush
   std::uint32_t outstanding_ = 0, flushes_ = 0;
   std::unordered_map<const ucx_remote_region*, remote_access> access_;
+  /// The last one looked up: mostly it is the next as well.
+  std::pair<const ucx_remote_region*, const remote_access*> last_access_{};
   std::unordered_map<std::uint64_t, std::unique_ptr<chunk>> chunks_;
   std::vector<wire::copy_chunk> requests_; ///< of gets, sent at the end of pump()
   std::shared_ptr<carrier> asking_;        ///< those requests' message

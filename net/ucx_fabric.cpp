@@ -9,7 +9,6 @@
 #include <functional>
 #include <mutex>
 #include <random>
-#include <tuple>
 #include <utility>
 
 namespace dualpath::net {
@@ -18,47 +17,6 @@ namespace {
 constexpr std::size_t index(lane which) { return static_cast<std::size_t>(which); }
 
 core::error invalid(std::string text) { return {core::errc::invalid_argument, std::move(text)}; }
-
-/// Counts transfers in flight, and closes the door while somebody waits for them to end.
-class transfer_gate {
-public:
-  /// False: refused. Whoever is refused calls open_again() later, on a thread of the fabric.
-  bool enter() {
-    ++in_flight_;
-    if (!closed_) return true;
-    --in_flight_;
-    return false;
-  }
-
-  void leave() {
-    if (--in_flight_ == 0 && closed_) open_again();
-  }
-
-  /// `then` runs inside the first leave() or open_again() that finds nothing in flight.
-  void close(std::function<void()> then) {
-    std::lock_guard lock{mutex_};
-    waiting_.push_back(std::move(then));
-    closed_ = true;
-  }
-
-  void open_again() {
-    if (!closed_) return;
-    std::vector<std::function<void()>> ready;
-    {
-      std::lock_guard lock{mutex_};
-      if (in_flight_ != 0) return;
-      ready.swap(waiting_);
-      closed_ = false;
-    }
-    for (auto& then : ready) then();
-  }
-
-private:
-  std::atomic<std::uint64_t> in_flight_{0};
-  std::atomic<bool> closed_{false};
-  std::mutex mutex_;
-  std::vector<std::function<void()>> waiting_;
-};
 
 /// Written by one thread at a time, its lane's.
 class counter {
@@ -112,7 +70,7 @@ public:
   void cut(core::engine_id engine, std::function<void()> on_done) override;
   core::result<memory_region> allocate(std::uint64_t bytes) override;
   core::result<memory_region> attach(std::span<std::byte> bytes) override;
-  void release(core::region_id region) override { regions_.remove(region); }
+  void release(core::region_id region) override;
   core::result<std::vector<std::byte>> export_region(core::region_id region) const override;
   core::result<remote_region_id> import_region(peer_id peer, std::span<const std::byte> exported) override;
   void put(transfer t, done on_done) override { move(ucx_job::kind::put, std::move(t), std::move(on_done)); }
@@ -130,7 +88,7 @@ public:
   std::uint64_t wake_ups() const;
 
 private:
-  void move(ucx_job::kind what, transfer t, done on_done);
+  void move(ucx_job::kind what, transfer&& t, done&& on_done);
   core::result<void> prepare(ucx_job& job, transfer& t);
   core::result<memory_region> keep(core::result<std::shared_ptr<ucx_region>> region);
   ucx_contexts contexts() const;
@@ -142,6 +100,7 @@ private:
   std::shared_ptr<ucx_region> find_memory(std::uint64_t base, std::uint64_t size) const override {
     return regions_.find(base, size);
   }
+  std::shared_ptr<ucx_region> find_memory(core::region_id id) const override { return regions_.find(id); }
   std::shared_ptr<ucx_peer> find_peer(std::uint64_t instance) const override {
     return peers_.find_instance(instance);
   }
@@ -158,7 +117,6 @@ private:
   wire::address own_;
   ucx_peers peers_;
   ucx_regions regions_;
-  transfer_gate gate_;
   std::array<atomic_counters, lane_count> counters_;
   handler_slot<std::function<void(peer_id, lane, message)>> on_message_;
   handler_slot<std::function<void(peer_id, std::string)>> on_down_;
@@ -347,50 +305,43 @@ core::result<remote_region_id> ucx_fabric::import_region(peer_id id, std::span<c
 core::result<void> ucx_fabric::prepare(ucx_job& job, transfer& t) {
   if (index(t.lane) >= lane_count) return invalid("no lane " + std::to_string(index(t.lane)));
   if (t.deadline.count() <= 0) return invalid("a transfer needs a deadline");
-  std::tie(job.peer, job.remote) = peers_.find(t.peer, t.remote);
-  if (!job.peer) return invalid("no peer " + std::to_string(t.peer.value) + ": connect to it first");
-  job.local = regions_.find(t.local);
-  if (!job.local) return invalid("no memory region " + std::to_string(t.local.value) + " in this fabric");
-  if (!job.remote || job.remote->peer != t.peer) {
+  job.peer = peers_.lookup(t.peer);
+  if (job.peer == nullptr)
+    return invalid("no peer " + std::to_string(t.peer.value) + ": connect to it first");
+  job.remote = peers_.lookup(t.remote);
+  if (job.remote == nullptr || job.remote->peer != t.peer) {
     return invalid("no imported region " + std::to_string(t.remote.value) + " of " + job.peer->name());
   }
-  if (auto checked = check_pieces(t.pieces, job.local->bytes().size(), job.remote->size); !checked) {
-    return checked.error();
-  }
-  auto handle = job.local->handle(t.lane);
-  if (!handle) return handle.error();
-  job.local_handle = *handle;
+  job.local_id = t.local;
   job.bytes = total_bytes(t.pieces);
-  job.cursor = piece_cursor{std::move(t.pieces), std::max<std::uint64_t>(4096, options_.max_operation_bytes)};
+  job.cursor.assign(std::move(t.pieces));
   return {};
 }
 
-void ucx_fabric::move(ucx_job::kind what, transfer t, done on_done) {
-  auto job = std::make_unique<ucx_job>();
+void ucx_fabric::move(ucx_job::kind what, transfer&& t, done&& on_done) {
+  auto job =
+      std::make_unique_for_overwrite<ucx_job>(); // its members start as they say; no need to clear it first
   job->what = what;
   job->needs_flush = what == ucx_job::kind::put;
   job->deadline = t.deadline;
   job->on_done = std::move(on_done);
   auto which = index(t.lane) < lane_count ? t.lane : lane::control;
   if (auto prepared = prepare(*job, t); !prepared) job->failure = prepared.error();
-  job->admitted = gate_.enter();
-  if (!job->admitted) {
-    job->failure = core::error{core::errc::closed, "the fabric is quiescing: no new transfers until it has"};
-  }
   at(which).post(std::move(job));
 }
 
 void ucx_fabric::send(peer_id id, lane on, message m, core::instant deadline, done on_done) {
-  auto job = std::make_unique<ucx_job>();
+  auto job =
+      std::make_unique_for_overwrite<ucx_job>(); // its members start as they say; no need to clear it first
   job->what = ucx_job::kind::send;
   job->deadline = deadline;
   job->bytes = m.payload.size();
   job->on_done = std::move(on_done);
-  job->peer = peers_.find(id);
+  job->peer = peers_.lookup(id);
   if (index(on) >= lane_count) {
     job->failure = invalid("no lane " + std::to_string(index(on)));
     on = lane::control;
-  } else if (!job->peer) {
+  } else if (job->peer == nullptr) {
     job->failure = invalid("no peer " + std::to_string(id.value) + ": connect to it first");
   } else if (deadline.count() <= 0) {
     job->failure = invalid("a message needs a deadline");
@@ -423,17 +374,23 @@ void ucx_fabric::report(lane on, ucx_job& job, core::result<void> outcome) {
       break;
     }
   }
-  if (job.on_done) std::exchange(job.on_done, nullptr)(std::move(outcome));
-  if (job.admitted) {
-    gate_.leave();
-  } else if (job.what != ucx_job::kind::send) {
-    gate_.open_again();
-  }
+  if (job.on_done) job.on_done(std::move(outcome));
+}
+
+void ucx_fabric::release(core::region_id region) {
+  regions_.remove(region);
+  for (auto& each : lanes_) each->post([region](ucx_lane& self) { self.release(region); });
 }
 
 void ucx_fabric::quiesce(std::function<void()> on_done) {
-  gate_.close(std::move(on_done));
-  at(lane::kv).post([this](ucx_lane&) { gate_.open_again(); });
+  auto left = std::make_shared<std::atomic<std::size_t>>(lane_count);
+  auto done = std::make_shared<std::function<void()>>(std::move(on_done));
+  auto on_idle = [this, left, done] {
+    if (--*left != 0) return;
+    for (auto& each : lanes_) each->post([](ucx_lane& self) { self.open_gate(); });
+    (*done)();
+  };
+  for (auto& each : lanes_) each->post([on_idle](ucx_lane& self) { self.close_gate(on_idle); });
 }
 
 std::array<lane_counters, lane_count> ucx_fabric::counters() const {

@@ -5,6 +5,7 @@
 #include "core/clock.hpp"
 #include "core/result.hpp"
 #include "net/fabric.hpp"
+#include "net/lane_regions.hpp"
 #include "net/piece_cursor.hpp"
 #include "net/ucx_memory.hpp"
 #include "net/wire.hpp"
@@ -25,7 +26,7 @@ namespace dualpath::net {
 inline constexpr core::instant no_deadline{std::numeric_limits<core::instant::rep>::max()};
 
 /// A process this fabric knows. Everything but the flags is fixed: another process is another peer.
-struct ucx_peer {
+struct ucx_peer : std::enable_shared_from_this<ucx_peer> {
   peer_id id;
   identity who;
   std::array<wire::bytes, lane_count> addresses;
@@ -64,20 +65,22 @@ struct ucx_job {
   kind what = kind::put;
   bool internal = false;    ///< of the fabric itself: not counted, may precede the handshake
   bool needs_flush = false; ///< done only when the peer has it
-  bool admitted = false;    ///< counted as in flight
-  std::shared_ptr<ucx_peer> peer;
+  bool counted = false;     ///< by its lane, as a transfer in flight
+  ucx_peer* peer = nullptr; ///< stays as long as the fabric, as the remote region does
   core::instant deadline = no_deadline;
   std::uint64_t bytes = 0;
   fabric::done on_done;
 
-  std::shared_ptr<ucx_region> local;
+  core::region_id local_id;
+  region_use local; ///< taken by the lane
   ucp_mem_h local_handle = nullptr;
-  std::shared_ptr<const ucx_remote_region> remote;
+  const ucx_remote_region* remote = nullptr;
   piece_cursor cursor;
 
   unsigned message_id = 0; ///< of the active message
   wire::bytes header, payload;
-  std::span<const std::byte> borrowed; ///< of `local`, in place of the payload
+  std::span<const std::byte> borrowed; ///< of `lender`, in place of the payload
+  std::shared_ptr<ucx_region> lender;
 
   // Owned by the endpoint that carries it.
   ucx_endpoint* endpoint = nullptr;

@@ -13,12 +13,13 @@ namespace {
 
 /// How long a closing lane waits for its bye to leave.
 constexpr core::duration bye_time = std::chrono::milliseconds{200};
+/// Completions start the next transfers, which go out before the lane looks after anything else; but not for
+/// ever.
+constexpr int pump_turns = 8;
 constexpr core::duration discard_poll = std::chrono::milliseconds{1};
 constexpr core::duration quiet_time = std::chrono::milliseconds{30}, quiet_limit = std::chrono::seconds{1},
                          flush_limit = std::chrono::seconds{3};
 constexpr int progress_batch = 64;
-
-core::error closed_error() { return {core::errc::closed, "the fabric is closing"}; }
 
 } // namespace
 
@@ -52,24 +53,8 @@ void ucx_lane::start() {
   thread_ = std::thread{[this] { run(); }};
 }
 
-void ucx_lane::post(std::unique_ptr<ucx_job> job) { enqueue(std::move(job)); }
-void ucx_lane::post(action act) { enqueue(std::move(act)); }
-
-void ucx_lane::enqueue(command c) {
-  {
-    std::lock_guard lock{mutex_};
-    commands_.push_back(std::move(c));
-    posted_.store(true, std::memory_order_relaxed);
-  }
-  // The thread announces its sleep before it looks at the commands for the last time, so one of both sees the
-  // other.
-  if (sleeping_.load() && sleeping_.exchange(false)) {
-    std::uint64_t one = 1;
-    [[maybe_unused]] auto written = ::write(wake_fd_, &one, sizeof one);
-  }
-}
-
 void ucx_lane::run() {
+  running_ = this;
   // Linux keeps it by thread. Where it is not permitted, lanes share the CPU evenly.
   if (auto self = static_cast<id_t>(gettid()); options_.niceness != 0)
     setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + options_.niceness);
@@ -92,6 +77,8 @@ void ucx_lane::run() {
       sleep();
     }
   }
+  running_ = nullptr;
+  for (auto& left : std::exchange(own_, {})) enqueue(std::move(left));
   release_all();
 }
 
@@ -117,51 +104,19 @@ void ucx_lane::release_all() {
   worker_.reset();
   for (auto& corpse : corpses_) corpse->give_up();
   corpses_.clear();
-}
-
-bool ucx_lane::drain() { return take_commands(); }
-
-bool ucx_lane::take_commands() {
-  {
-    std::lock_guard lock{mutex_};
-    std::swap(taken_, commands_);
-    posted_.store(false, std::memory_order_relaxed);
-  }
-  bool any = !taken_.empty();
-  for (auto& next : taken_) {
-    if (auto job = std::get_if<std::unique_ptr<ucx_job>>(&next)) {
-      add_job(std::move(*job));
-    } else {
-      std::get<action>(next)(*this);
-    }
-  }
-  taken_.clear();
-  return any;
-}
-
-void ucx_lane::add_job(std::unique_ptr<ucx_job> job) {
-  if (job->failure) return host_.report(lane_, *job, *job->failure);
-  if (stopping_) return host_.report(lane_, *job, closed_error());
-  auto& peer = job->peer;
-  if (!peer->up) {
-    return host_.report(
-        lane_, *job,
-        core::error{core::errc::disconnected, peer->name() + " is not connected: connect to it again"});
-  }
-  auto& place = slot_of(*peer);
-  if (place.handshake.empty()) {
-    if (auto asked = ask(peer); !asked) return host_.report(lane_, *job, asked.error());
-  }
-  set_deadline(job->deadline);
-  place.current()->add(std::move(job));
+  regions_.clear();
 }
 
 bool ucx_lane::pump_endpoints() {
   if (to_pump_.empty()) return false;
-  auto batch = std::exchange(to_pump_, {});
-  for (auto endpoint : batch) endpoint->pump_queued = false;
-  for (auto endpoint : batch) {
-    if (endpoint->pump()) wants_pump(*endpoint);
+  for (int turn = 0; turn < pump_turns && !to_pump_.empty(); ++turn) {
+    std::swap(pumping_, to_pump_);
+    for (auto endpoint : pumping_) endpoint->pump_queued = false;
+    for (auto endpoint : pumping_) {
+      if (endpoint->pump()) wants_pump(*endpoint);
+    }
+    pumping_.clear();
+    if (!own_.empty()) take_commands();
   }
   return true;
 }
@@ -185,7 +140,7 @@ void ucx_lane::for_each_worker(Visit visit) {
 /// Whether something came up that the lane has to do itself. The peer waits for it: while bytes keep coming,
 /// it must not wait until there are none.
 bool ucx_lane::has_work() const {
-  return posted_.load(std::memory_order_relaxed) || !letters_.empty() || !answers_.empty()
+  return posted_.load(std::memory_order_acquire) || !own_.empty() || !letters_.empty() || !answers_.empty()
          || !to_pump_.empty() || !broken_.empty();
 }
 
@@ -531,22 +486,13 @@ void ucx_lane::send_internal(ucx_endpoint& endpoint, letter_kind kind, wire::byt
   job->what = ucx_job::kind::send;
   job->internal = true;
   job->needs_flush = flushed;
-  job->peer = endpoint.peer();
+  job->peer = endpoint.peer().get();
   job->deadline = deadline;
   job->bytes = data.size();
   job->message_id = static_cast<unsigned>(kind);
   job->payload = std::move(data);
   set_deadline(deadline);
   endpoint.add(std::move(job));
-}
-
-void ucx_lane::report(ucx_job& job, core::result<void> outcome) {
-  if (job.internal) {
-    untidy_ = true; // a courier or a bye has done its work
-    if (job.message_id == static_cast<unsigned>(letter_kind::bye)) job.endpoint->said_bye = true;
-  } else {
-    host_.report(lane_, job, std::move(outcome));
-  }
 }
 
 void ucx_lane::wants_pump(ucx_endpoint& endpoint) {

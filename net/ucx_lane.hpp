@@ -1,10 +1,12 @@
 // One lane: a UCX worker and the only thread that touches it. Callers hand over jobs and actions under a
-// short lock; the thread progresses UCX until it is quiet, arms its event descriptor, progresses once more
-// (an event may have slipped in before arming took effect) and sleeps. It wakes for commands, network events
-// and the nearest deadline, so an idle lane costs nothing.
+// short lock, completions that start the next transfer without one; the thread progresses UCX until it is
+// quiet, arms its event descriptor, progresses once more (an event may have slipped in before arming took
+// effect) and sleeps. It wakes for commands, network events and the nearest deadline, so an idle lane costs
+// nothing.
 #pragma once
 
 #include "net/handshake_state.hpp"
+#include "net/lane_regions.hpp"
 #include "net/ucx_context.hpp"
 #include "net/ucx_endpoint.hpp"
 
@@ -33,6 +35,8 @@ public:
   virtual std::shared_ptr<ucx_peer> find_peer(std::uint64_t instance) const = 0;
   /// The registered region a peer names, if there still is one.
   virtual std::shared_ptr<ucx_region> find_memory(std::uint64_t base, std::uint64_t size) const = 0;
+  /// The region of that number, if it has not been released.
+  virtual std::shared_ptr<ucx_region> find_memory(core::region_id id) const = 0;
   /// A handshake on the control lane is done: other lanes may open.
   virtual void hands_shaken(const std::shared_ptr<ucx_peer>& peer) = 0;
   /// No handshake on the control lane is under way any more.
@@ -88,6 +92,12 @@ public:
   void renew(const std::shared_ptr<ucx_peer>& peer);
   /// Tells the peer first.
   void leave_peer(ucx_peer& peer, const std::string& reason);
+  /// Refuses transfers from now on, and calls back once none is in flight.
+  void close_gate(std::function<void()> on_idle);
+  /// Once for each close_gate().
+  void open_gate() { --gates_closed_; }
+  /// Lets go of a region once no transfer uses it.
+  void release(core::region_id region) { regions_.release(region); }
 
 private:
   using command = std::variant<std::unique_ptr<ucx_job>, action>;
@@ -118,9 +128,13 @@ private:
 
   ucx_lane(lane which, ucx_lane_options options, core::clock& clock, ucx_lane_host& host);
 
+  static core::error closed_error();
   void run();
   bool take_commands();
+  void carry_out(std::vector<command>& commands);
   void add_job(std::unique_ptr<ucx_job> job);
+  /// Finds and checks what the transfer needs here. Errors: those of its caller.
+  core::result<void> prepare(ucx_job& job);
   bool pump_endpoints();
   bool has_work() const;
   bool progress();
@@ -202,6 +216,8 @@ private:
   std::uint64_t own_instance() const override { return host_.own_address().sender.who.instance; }
   std::uint64_t next_chunk() override { return ++last_chunk_; }
 
+  static thread_local ucx_lane* running_; ///< the lane whose thread this is
+
   const lane lane_;
   const ucx_lane_options options_;
   core::clock& clock_;
@@ -224,11 +240,17 @@ private:
   std::atomic<std::uint64_t> wake_ups_{0};
 
   // Of the lane's thread.
-  std::vector<command> taken_;
+  std::vector<command> taken_, carried_out_;
+  /// Posted by this thread when nothing else was waiting: they come before what is.
+  std::vector<command> own_;
+  lane_regions regions_;
+  std::uint64_t transfers_ = 0; ///< in flight
+  unsigned gates_closed_ = 0;
+  std::vector<std::function<void()>> when_idle_;
   std::vector<slot> slots_; ///< by peer id
   std::vector<courier> couriers_;
   std::vector<std::unique_ptr<ucx_endpoint>> corpses_; ///< closed, not yet let go by UCX
-  std::vector<ucx_endpoint*> to_pump_, broken_;
+  std::vector<ucx_endpoint*> to_pump_, pumping_, broken_;
   std::unordered_set<std::string> met_; ///< addresses that some outgoing_ has had an endpoint with
   struct letter_box {
     ucx_lane* lane;

@@ -126,7 +126,7 @@ void ucx_lane::send_answer(copy_answer& answer, std::vector<std::uint64_t> chunk
   auto job = std::make_unique<ucx_job>();
   job->what = ucx_job::kind::send;
   job->internal = true;
-  job->peer = answer.peer;
+  job->peer = answer.peer.get();
   job->message_id = static_cast<unsigned>(answer.get ? letter_kind::get_data : letter_kind::put_done);
   job->header = wire::encode(
       wire::copy_reply{own_instance(), answer.peer->who.instance, std::move(chunks), answer.refusal});
@@ -135,7 +135,7 @@ void ucx_lane::send_answer(copy_answer& answer, std::vector<std::uint64_t> chunk
     auto memory = answer.memory->bytes();
     if (rows.size() == 1) {
       job->borrowed = memory.subspan(rows[0].offset, rows[0].bytes);
-      job->local = answer.memory;
+      job->lender = answer.memory;
     } else {
       payload_access here;
       job->payload.reserve(answer.total);

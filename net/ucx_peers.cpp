@@ -11,6 +11,7 @@ std::shared_ptr<ucx_peer> ucx_peers::remember(const wire::address& address) {
     known->who = address.sender.who;
     known->addresses = address.lanes;
     peers_.push_back(known);
+    peers_by_id_.push_back(known.get());
   }
   return known;
 }
@@ -43,34 +44,28 @@ remote_region_id ucx_peers::import(peer_id peer, const wire::region& region) {
       return remote_region_id{static_cast<std::uint32_t>(i)};
     }
   }
-  regions_.push_back(std::make_shared<const ucx_remote_region>(
+  regions_.push_back(std::make_unique<const ucx_remote_region>(
       ucx_remote_region{peer, region.base, region.size, region.keys}));
+  regions_by_id_.push_back(regions_.back().get());
   return remote_region_id{static_cast<std::uint32_t>(regions_.size() - 1)};
-}
-
-std::pair<std::shared_ptr<ucx_peer>, std::shared_ptr<const ucx_remote_region>>
-ucx_peers::find(peer_id peer, remote_region_id region) const {
-  std::lock_guard lock{mutex_};
-  return {peer.value < peers_.size() ? peers_[peer.value] : nullptr,
-          region.value < regions_.size() ? regions_[region.value] : nullptr};
 }
 
 core::region_id ucx_regions::add(std::shared_ptr<ucx_region> region) {
   std::lock_guard lock{mutex_};
-  core::region_id id{next_++};
-  regions_.emplace(id, std::move(region));
+  core::region_id id{static_cast<std::uint32_t>(regions_.size())};
+  regions_.push_back(std::move(region));
   return id;
 }
 
 std::shared_ptr<ucx_region> ucx_regions::find(core::region_id id) const {
   std::lock_guard lock{mutex_};
-  auto found = regions_.find(id);
-  return found == regions_.end() ? nullptr : found->second;
+  return id.value < regions_.size() ? regions_[id.value] : nullptr;
 }
 
 std::shared_ptr<ucx_region> ucx_regions::find(std::uint64_t base, std::uint64_t size) const {
   std::lock_guard lock{mutex_};
-  for (auto& [id, region] : regions_) {
+  for (auto& region : regions_) {
+    if (!region) continue;
     auto bytes = region->bytes();
     if (reinterpret_cast<std::uintptr_t>(bytes.data()) == base && bytes.size() == size) return region;
   }
@@ -80,10 +75,7 @@ std::shared_ptr<ucx_region> ucx_regions::find(std::uint64_t base, std::uint64_t 
 void ucx_regions::remove(core::region_id id) {
   std::shared_ptr<ucx_region> last; // unregistered outside the lock
   std::lock_guard lock{mutex_};
-  auto found = regions_.find(id);
-  if (found == regions_.end()) return;
-  last = std::move(found->second);
-  regions_.erase(found);
+  if (id.value < regions_.size()) last = std::move(regions_[id.value]);
 }
 
 void ucx_regions::clear() {

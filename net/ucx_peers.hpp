@@ -2,9 +2,9 @@
 // Thread-safe.
 #pragma once
 
+#include "net/append_only.hpp"
 #include "net/ucx_job.hpp"
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -23,15 +23,19 @@ public:
 
   /// The same exported region gets the same id.
   remote_region_id import(peer_id peer, const wire::region& region);
-  /// Both ends of a transfer; null what is not known.
-  std::pair<std::shared_ptr<ucx_peer>, std::shared_ptr<const ucx_remote_region>>
-  find(peer_id peer, remote_region_id region) const;
+  /// For transfers, without a lock. What is known once stays as long as this; null what is not.
+  ucx_peer* lookup(peer_id peer) const { return peers_by_id_.at_or_none(peer.value); }
+  const ucx_remote_region* lookup(remote_region_id region) const {
+    return regions_by_id_.at_or_none(region.value);
+  }
 
 private:
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<ucx_peer>> peers_;
   std::unordered_map<std::uint64_t, std::shared_ptr<ucx_peer>> by_instance_;
-  std::vector<std::shared_ptr<const ucx_remote_region>> regions_;
+  std::vector<std::unique_ptr<const ucx_remote_region>> regions_;
+  append_only<ucx_peer*> peers_by_id_;
+  append_only<const ucx_remote_region*> regions_by_id_;
 };
 
 class ucx_regions {
@@ -45,8 +49,7 @@ public:
 
 private:
   mutable std::mutex mutex_;
-  std::unordered_map<core::region_id, std::shared_ptr<ucx_region>> regions_;
-  std::uint32_t next_ = 0;
+  std::vector<std::shared_ptr<ucx_region>> regions_; ///< by id; null what was removed
 };
 
 } // namespace dualpath::net

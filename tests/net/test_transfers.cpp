@@ -190,6 +190,10 @@ TEST_CASE(
   pair.a->quiesce([=]() mutable { at_once.set(0); });
   around.await(at_once);
   CHECK(quiet.count() == 1);
+  // Whoever is called back may begin at once.
+  outcome<ending> next;
+  pair.a->quiesce([&] { pair.a->put(pair.from_a({{0, 0, 0, 0, 16, 1}}), into(next)); });
+  CHECK_FALSE(around.await(next)[0]);
 }
 
 TEST_CASE("a fabric that closes ends every transfer once, before its destructor returns") {
