@@ -82,7 +82,7 @@ void fabric_pair::submit(chain& of) {
   auto& from = ends_[of.side];
   if (of.next >= transfers_ && !std::exchange(of.has_share, true) && --from.short_of_share == 0)
     --ends_short_;
-  if (ends_short_.load(std::memory_order_relaxed) == 0) {
+  if (ends_short_.load(std::memory_order_relaxed) == 0 || of.next >= bench_run::most_shares * transfers_) {
     if (--running_ == 0) running_.notify_one();
     return;
   }

@@ -140,7 +140,11 @@ ucs_status_t raw_pair::drive(std::size_t side) {
   operation.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
   operation.memh = from.memory;
   auto worker = from.worker->handle();
-  for (std::uint64_t i = 0; i < transfers || ends_short_.load(std::memory_order_relaxed) != 0; ++i) {
+  auto goes_on = [&](std::uint64_t i) {
+    return i < transfers
+           || (i < bench_run::most_shares * transfers && ends_short_.load(std::memory_order_relaxed) != 0);
+  };
+  for (std::uint64_t i = 0; goes_on(i); ++i) {
     auto first = row.offset(side, i, bytes_);
     for (std::uint32_t piece = 0; piece < row.pieces; ++piece) {
       auto offset = first + piece * row.stride_bytes();
@@ -149,10 +153,7 @@ ucs_status_t raw_pair::drive(std::size_t side) {
           row.put
               ? ucp_put_nbx(from.endpoint, from.base + offset, row.piece_bytes, remote, from.key, &operation)
               : ucp_get_nbx(from.endpoint, from.base + offset, row.piece_bytes, remote, from.key, &operation);
-      if (UCS_PTR_IS_ERR(request)) {
-        ends_short_ = 0; // the other end waits no longer
-        return UCS_PTR_STATUS(request);
-      }
+      if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
       started += request != nullptr;
       while (started - ops.done >= std::uint64_t{in_flight} * row.pieces) ucp_worker_progress(worker);
     }
