@@ -223,7 +223,8 @@ void add_bench_store(CLI::App& bench, int& exit_code) {
         ->capture_default_str();
   };
   count("--blocks", a->bench.blocks, 1000000U, "How many");
-  count("--in-flight", a->bench.in_flight, 4096U, "Operations at a time");
+  count("--in-flight", a->bench.in_flight, 4096U,
+        "Operations at the disk at a time; twice as many are asked for");
   count("--threads", a->bench.threads, 64U, "Of the store; fio has one");
   count("--rounds", a->rounds, 1000U, "Times everything is measured");
   command->add_flag("--no-fio", a->no_fio, "The store alone");

@@ -81,7 +81,7 @@ public:
       : options_{options},
         random_{options.seed},
         stride_{padded_bytes(options.block_bytes)},
-        pool_{core::page_memory::allocate(stride_ * options.in_flight)},
+        pool_{core::page_memory::allocate(stride_ * options.requests())},
         store_{std::move(store)} {
     auto parent = core::root_key(bench_model());
     for (std::uint32_t depth = 0; depth < options.blocks; ++depth) {
@@ -146,7 +146,7 @@ private:
     auto cpu = core::process_cpu_seconds();
     auto start = std::chrono::steady_clock::now();
     pump work{total, std::move(begin)};
-    if (auto done = work.run(options_.in_flight); !done) return done.error();
+    if (auto done = work.run(options_.requests()); !done) return done.error();
     auto gb = static_cast<double>(options_.block_bytes * total) * 1e-9;
     return bench_phase{gb / seconds_since(start), (core::process_cpu_seconds() - cpu) / gb};
   }

@@ -1,7 +1,8 @@
 // How fast a file store is in a given directory: writes blocks of its own, reads them back in random order,
-// both with `in_flight` operations at a time, and removes them. The reads are verified like any others, so
-// the figures are those an engine gets. Made of phases that can be repeated, so that another program may be
-// measured in between.
+// both with `in_flight` operations at the disk, and removes them. The reads are verified like any others, so
+// the figures are those an engine gets: twice as many are asked for at a time, since one that is verified is
+// not over, but the disk has done with it. Made of phases that can be repeated, so that another program may
+// be measured in between.
 #pragma once
 
 #include "core/result.hpp"
@@ -17,7 +18,8 @@ struct bench_options {
   std::filesystem::path directory{};
   std::uint64_t block_bytes = 4ull << 20;
   std::uint32_t blocks = 256;
-  unsigned in_flight = 16;
+  unsigned in_flight = 16; ///< at the disk
+  unsigned requests() const { return 2 * in_flight; }
   unsigned threads = 2; ///< of the store
   bool direct_io = true;
   std::uint64_t seed = 1; ///< order of the reads, and the bytes

@@ -70,6 +70,7 @@ core::error block_files::failure(int code, std::string_view verb, const core::bl
 
 task<std::int64_t> block_files::transfer(direction way, int file, header_page page,
                                          std::span<std::byte> payload, running_checksum* sum) {
+  auto slot = co_await disk_.enter();
   const auto most = sum ? hot_bytes : payload.size();
   const auto total = static_cast<std::int64_t>(page.size() + payload.size());
   constexpr auto alignment = static_cast<std::int64_t>(buffer_alignment);

@@ -12,6 +12,7 @@
 #include "storage/block_header.hpp"
 #include "storage/block_store.hpp"
 #include "storage/checksum.hpp"
+#include "storage/disk_slots.hpp"
 #include "storage/store_folder.hpp"
 #include "storage/task.hpp"
 #include "storage/uring.hpp"
@@ -31,8 +32,9 @@ public:
     core::block_layout layout;
   };
 
-  block_files(uring& ring, store_folder& folder, identity id, bool sync)
-      : ring_{ring}, folder_{folder}, id_{id}, sync_{sync} {}
+  /// `depth`: of the disk's operations, the most that read or write at a time.
+  block_files(uring& ring, store_folder& folder, identity id, bool sync, unsigned depth)
+      : ring_{ring}, folder_{folder}, id_{id}, sync_{sync}, disk_{depth} {}
 
   std::uint64_t payload_bytes() const { return id_.layout.full_block_bytes(); }
   std::uint64_t file_bytes() const { return header_bytes + padded_bytes(payload_bytes()); }
@@ -71,6 +73,7 @@ private:
   store_folder& folder_;
   const identity id_;
   const bool sync_;
+  disk_slots disk_;
   bool allocates_ = true; ///< until the file system says that it cannot
 };
 

@@ -1,8 +1,8 @@
 // Full Blocks as files in a directory of any POSIX mount: local disks, tmpfs, overlays, network file systems.
-// A few threads, each with an io_uring, serve `queue_depth` operations at a time past the page cache
-// (O_DIRECT, where the file system has it); the rest wait their turn. Several threads because verifying a
-// block, and copying it where there is a page cache, are work of a core. Several processes may share a
-// directory, and several models too.
+// A few threads, each with an io_uring, keep `queue_depth` operations at the disk, past the page cache
+// (O_DIRECT, where the file system has it); the rest wait their turn, or are verified meanwhile. Several
+// threads because verifying a block, and copying it where there is a page cache, are work of a core. Several
+// processes may share a directory, and several models too.
 //
 // A block that is torn by a power failure is caught by its checksum and is a miss, so nothing is synced
 // unless asked. Headers are trusted for nothing before they are verified; blocks of other models, layouts and

@@ -18,10 +18,14 @@ struct overloaded : F... {
 
 thread_local file_worker* this_worker = nullptr;
 
+/// A disk may complete all it has at once: while those requests are verified, as many more must be ready for
+/// it.
+unsigned requests_at(unsigned depth) { return 2 * depth; }
+
 } // namespace
 
 core::result<std::unique_ptr<file_worker>> file_worker::start(shared_parts& shared, unsigned depth) {
-  auto ring = uring::create(depth + 1); // and the wake-up
+  auto ring = uring::create(requests_at(depth) + 1); // and the wake-up
   if (!ring) return ring.error();
   descriptor wake{eventfd(0, EFD_CLOEXEC)};
   if (!wake)
@@ -35,8 +39,8 @@ file_worker::file_worker(shared_parts& shared, unsigned depth, std::unique_ptr<u
     : shared_{shared},
       wake_{std::move(wake)},
       ring_{std::move(ring)},
-      files_{*ring_, shared.folder, shared.id, shared.sync},
-      pages_{depth},
+      files_{*ring_, shared.folder, shared.id, shared.sync, depth},
+      pages_{requests_at(depth)},
       thread_{[this] { run(); }} {}
 
 file_worker::~file_worker() {

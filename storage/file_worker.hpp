@@ -1,6 +1,6 @@
-// One thread of a file store with its io_uring: serves `depth` operations at a time, in the order they came;
-// the rest wait. A store has a few of these, so that one copies or verifies a block while another does so
-// too.
+// One thread of a file store with its io_uring: keeps `depth` operations at the disk, in the order they came,
+// while as many other requests are opened, verified or named; the rest wait. A store has a few of these, so
+// that one copies or verifies a block while another does so too.
 //
 // submit() may be called from any thread. What a completion asks for stays with the worker whose thread it
 // runs on: no wake-up, and nothing is lost when the store closes. Destruction waits for what the kernel has
@@ -57,7 +57,7 @@ struct refused_request {
 };
 using file_request = std::variant<read_request, write_request, remove_request, name_request, refused_request>;
 
-/// A header page for every operation in flight. For one thread.
+/// A header page for every request that has begun. For one thread.
 class page_pool {
 public:
   explicit page_pool(unsigned count)
