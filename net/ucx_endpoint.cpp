@@ -22,6 +22,13 @@ ucp_request_param_t callback_param(ucp_send_nbx_callback_t callback, void* user_
   return param;
 }
 
+/// The next bytes of a transfer whose other side is mapped here.
+copy_part next_copy(ucx_job& job, std::byte* remote, std::uint64_t most = ~std::uint64_t{0}) {
+  auto next = job.cursor.next(most);
+  auto near = job.local->bytes().data() + next.local_offset, far = remote + next.remote_offset;
+  return job.what == ucx_job::kind::put ? copy_part{far, near, next.bytes} : copy_part{near, far, next.bytes};
+}
+
 } // namespace
 
 /// One flush and the jobs it makes visible to the peer.
@@ -173,23 +180,25 @@ bool ucx_endpoint::issue(ucx_job& job) {
 }
 
 bool ucx_endpoint::issue_mapped(ucx_job& job, std::byte* remote) {
-  auto local = job.local->bytes().data();
-  payload_access here;
-  bool streamed = job.bytes >= streamed_bytes;
-  while (!job.cursor.at_end()) {
-    auto next = job.cursor.next();
-    auto to = local + next.local_offset, from = remote + next.remote_offset;
-    if (job.what == ucx_job::kind::put) std::swap(to, from);
-    if (streamed) {
-      stream_copy(to, from, next.bytes);
-    } else {
-      std::memcpy(to, from, next.bytes);
+  if (job.bytes >= streamed_bytes) {
+    copy_past_caches(job, remote);
+  } else {
+    payload_access here;
+    while (!job.cursor.at_end()) {
+      auto next = next_copy(job, remote);
+      std::memcpy(next.to, next.from, next.bytes);
     }
   }
   // Whoever is told that the job is done sees its bytes. A full fence would wait for them to reach memory.
   std::atomic_thread_fence(std::memory_order_release);
   job.issued = true;
   return true;
+}
+
+void ucx_endpoint::copy_past_caches(ucx_job& job, std::byte* remote) {
+  std::vector<copy_part> parts;
+  while (!job.cursor.at_end()) parts.push_back(next_copy(job, remote, copy_crew::share_bytes));
+  owner_.crew().copy(parts);
 }
 
 bool ucx_endpoint::issue_native(ucx_job& job, ucp_rkey_h key) {

@@ -10,6 +10,7 @@
 // on the lane's thread.
 #pragma once
 
+#include "net/copy_crew.hpp"
 #include "net/ucx_context.hpp"
 #include "net/ucx_job.hpp"
 
@@ -34,6 +35,8 @@ public:
   virtual std::uint64_t own_instance() const = 0;
   /// A number no other copy of this lane has.
   virtual std::uint64_t next_chunk() = 0;
+  /// Helps with long copies.
+  virtual copy_crew& crew() = 0;
 };
 
 struct ucx_endpoint_limits {
@@ -142,6 +145,7 @@ private:
   bool issue(ucx_job& job);
   bool issue_native(ucx_job& job, ucp_rkey_h key);
   bool issue_mapped(ucx_job& job, std::byte* remote);
+  void copy_past_caches(ucx_job& job, std::byte* remote);
   bool issue_messages(ucx_job& job);
   chunk& take_chunk(ucx_job& job, std::size_t row_limit, wire::copy_chunk& described);
   void put_chunk(ucx_job& job);

@@ -141,6 +141,7 @@ core::result<void> ucx_fabric::open() {
     lane_options.settings.insert(lane_options.settings.end(), own.begin(), own.end());
     lane_options.busy_poll = options_.busy_poll;
     lane_options.niceness = options_.niceness[i];
+    lane_options.copy_helpers = options_.copy_helpers;
     lane_options.limits.window_operations = std::max(1u, options_.window_operations);
     lane_options.limits.max_operation_bytes = std::max<std::uint64_t>(4096, options_.max_operation_bytes);
     auto opened = ucx_lane::open(static_cast<lane>(i), std::move(lane_options), *options_.clock, *this);

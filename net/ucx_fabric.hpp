@@ -12,6 +12,7 @@
 // disconnect()).
 #pragma once
 
+#include "net/copy_crew.hpp"
 #include "net/fabric.hpp"
 
 #include <memory>
@@ -37,6 +38,9 @@ struct ucx_fabric_options {
   /// Added to that of each lane's thread: where the CPU carries the bytes, its scheduler is what lanes share.
   /// Below 0 where that is permitted.
   std::array<int, lane_count> niceness{};
+  /// Threads of each lane that help it with transfers of 16 MiB and more through shared memory; they are
+  /// started by the first.
+  unsigned copy_helpers = default_copy_helpers();
   std::uint32_t window_operations = 128;          ///< UCX operations in flight per peer and lane
   std::uint64_t max_operation_bytes = 4ULL << 20; ///< longer pieces are cut
   std::uint64_t max_message_bytes = 16ULL << 20;

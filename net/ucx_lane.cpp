@@ -41,7 +41,7 @@ core::result<std::unique_ptr<ucx_lane>> ucx_lane::open(lane which, ucx_lane_opti
 }
 
 ucx_lane::ucx_lane(lane which, ucx_lane_options options, core::clock& clock, ucx_lane_host& host)
-    : lane_{which}, options_{std::move(options)}, clock_{clock}, host_{host} {}
+    : lane_{which}, options_{std::move(options)}, clock_{clock}, host_{host}, crew_{options_.copy_helpers} {}
 
 ucx_lane::~ucx_lane() {
   begin_stop();

@@ -54,7 +54,8 @@ struct ucx_lane_options {
   std::string transports;
   ucx_settings settings;
   core::duration busy_poll{0};
-  int niceness = 0; ///< of the lane's thread
+  int niceness = 0;          ///< of the lane's thread
+  unsigned copy_helpers = 0; ///< threads beside it
   ucx_endpoint_limits limits;
 };
 
@@ -215,6 +216,7 @@ private:
   void broke(ucx_endpoint& endpoint) override;
   std::uint64_t own_instance() const override { return host_.own_address().sender.who.instance; }
   std::uint64_t next_chunk() override { return ++last_chunk_; }
+  copy_crew& crew() override { return crew_; }
 
   static thread_local ucx_lane* running_; ///< the lane whose thread this is
 
@@ -261,6 +263,7 @@ private:
   std::vector<copy_answer> answers_;
   std::vector<pollfd> descriptors_;
   std::uint64_t last_chunk_ = 0;
+  copy_crew crew_;
   core::instant next_deadline_ = no_deadline;
   core::instant last_busy_{0}, stopped_at_{0}, retired_at_{0};
   std::vector<void*> flushes_; ///< of whole workers, before they go
