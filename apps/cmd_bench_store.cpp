@@ -2,6 +2,8 @@
 
 #include "apps/command.hpp"
 #include "apps/fio.hpp"
+#include "apps/interrupts.hpp"
+#include "apps/temporary_folder.hpp"
 #include "core/units.hpp"
 #include "storage/bench.hpp"
 #include "storage/bench_scan.hpp"
@@ -62,9 +64,7 @@ void settle(const std::filesystem::path& folder) {
 class comparison {
 public:
   comparison(const store_arguments& arguments, bool with_fio)
-      : arguments_{arguments},
-        with_fio_{with_fio},
-        folder_{arguments.bench.directory / ("fio-" + std::to_string(getpid()))} {}
+      : arguments_{arguments}, with_fio_{with_fio}, folder_{arguments.bench.directory / "fio"} {}
   ~comparison() {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
@@ -170,7 +170,7 @@ void comparison::print() const {
 }
 
 int bench_scan(const store_arguments& arguments) {
-  auto measured = storage::bench_scan({arguments.dir, arguments.scan_blocks});
+  auto measured = storage::bench_scan({arguments.bench.directory, arguments.scan_blocks});
   if (!measured) return report_error(measured.error());
   std::printf("written   %llu blocks of %llu bytes on disk, %.0f blocks/s\n",
               static_cast<unsigned long long>(measured->blocks),
@@ -188,7 +188,15 @@ int bench_scan(const store_arguments& arguments) {
 }
 
 int bench_store(store_arguments arguments) {
-  arguments.bench.directory = arguments.dir;
+  std::error_code failed;
+  std::filesystem::create_directories(arguments.dir, failed);
+  interrupts on_signal{[](int signal, unsigned) {
+    temporary_folder::remove_all();
+    ::_exit(128 + signal);
+  }};
+  auto folder = temporary_folder::make("dualpath-bench", arguments.dir);
+  if (!folder) return report_error(folder.error());
+  arguments.bench.directory = folder->path();
   if (arguments.scan_blocks > 0) return bench_scan(arguments);
   auto block_bytes = core::parse_bytes(arguments.block);
   if (!block_bytes || *block_bytes == 0)
@@ -211,7 +219,7 @@ void add_bench_store(CLI::App& bench, int& exit_code) {
   auto* command =
       bench.add_subcommand("store", "Speed of a block store in a folder, verified reads, beside fio");
   auto a = std::make_shared<store_arguments>();
-  command->add_option("dir", a->dir, "Folder on the disk to measure; the blocks written are removed")
+  command->add_option("dir", a->dir, "Folder on the disk to measure; what is written there is removed")
       ->required();
   command->add_option("--block", a->block, "Size of a block, as in 4MiB")
       ->type_name("BYTES")

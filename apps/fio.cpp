@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <vector>
 
@@ -68,11 +67,9 @@ core::result<double> interpret(const std::string& text, bool write) {
 
 bool fio_job::on_huge_pages() const {
   if (!direct_io) return false;
-  std::ifstream file{"/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"};
-  std::uint64_t free = 0;
-  file >> free;
   // Twice as many: those of the job before come back with a delay, and fio crashes where there are too few.
-  return free * core::huge_page_bytes >= 2 * (block_bytes * depth + core::huge_page_bytes);
+  return core::free_huge_pages().value_or(0) * core::huge_page_bytes
+         >= 2 * (block_bytes * depth + core::huge_page_bytes);
 }
 
 std::string fio_version() {

@@ -1,5 +1,6 @@
 #include "apps/node_facts.hpp"
 #include "apps/store_probe.hpp"
+#include "core/page_memory.hpp"
 #include "net/verbs_copy.hpp"
 #include "net/verbs_devices.hpp"
 #include "storage/uring.hpp"
@@ -109,7 +110,7 @@ void probe_kernel(node_facts& facts) {
   if (::uname(&name) == 0) facts.kernel = name.release;
   facts.io_uring_disabled = number_in("/proc/sys/kernel/io_uring_disabled");
   if (auto ring = storage::uring::create(8); !ring) facts.io_uring_error = ring.error().text;
-  facts.huge_pages_free = number_in("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+  facts.huge_pages_free = core::free_huge_pages();
   facts.transparent_huge_pages = chosen_in("/sys/kernel/mm/transparent_hugepage/enabled");
   // The kernel names the option where it is not `never`.
   facts.shared_huge_pages = mount_option("/dev/shm", "huge");

@@ -1,7 +1,7 @@
 #include "core/page_memory.hpp"
 
 #include <algorithm>
-#include <cstdint>
+#include <fstream>
 
 #include <sys/mman.h>
 
@@ -17,6 +17,12 @@ void request_huge_pages(std::span<std::byte> bytes) {
   auto first = (begin + page_bytes - 1) / page_bytes * page_bytes, end = begin + bytes.size();
   if (end <= first || end - first < huge_page_bytes) return;
   (void)::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+}
+
+std::optional<std::uint64_t> free_huge_pages() {
+  std::ifstream file{"/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"};
+  std::uint64_t count = 0;
+  return file >> count ? std::optional{count} : std::nullopt;
 }
 
 page_memory page_memory::allocate(std::size_t bytes) {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -15,6 +17,9 @@ inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 /// Asks for huge pages under memory that is not yet touched. A request only: without them all is correct, and
 /// slower. Shared memory follows its file system's option `huge` instead of the system's setting.
 void request_huge_pages(std::span<std::byte> bytes);
+
+/// Reserved ones that nobody has (vm.nr_hugepages); nothing where the kernel knows none of this size.
+std::optional<std::uint64_t> free_huge_pages();
 
 /// Owns its bytes; move-only. Threads: those of a span. Pages are taken when first touched.
 class page_memory {

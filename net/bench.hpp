@@ -63,7 +63,7 @@ struct bench_run {
   std::uint64_t transfers = 0; ///< both ways together
 };
 
-/// Runs for some seconds. Errors: those of the fabric.
+/// Takes a second a row and more, over TCP ten. Errors: those of the fabric.
 core::result<std::vector<bench_row>> measure_fabric(const bench_options& options);
 
 } // namespace dualpath::net

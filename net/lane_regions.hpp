@@ -35,7 +35,6 @@ public:
   }
 
   ucx_region* operator->() const { return of_->region.get(); }
-  explicit operator bool() const { return of_ != nullptr; }
 
 private:
   lane_region* of_ = nullptr;

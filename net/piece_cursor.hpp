@@ -33,7 +33,7 @@ public:
   void assign(std::vector<strided_piece> pieces) { pieces_ = std::move(pieces); }
   void start(std::uint64_t max_operation_bytes) {
     max_bytes_ = max_operation_bytes;
-    if (pieces_.size() != 1 || pieces_[0].count != 1) join_pieces();
+    join_pieces();
     skip_empty();
   }
   const std::vector<strided_piece>& pieces() const { return pieces_; }

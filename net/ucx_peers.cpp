@@ -7,25 +7,24 @@ std::shared_ptr<ucx_peer> ucx_peers::remember(const wire::address& address) {
   auto& known = by_instance_[address.sender.who.instance];
   if (!known) {
     known = std::make_shared<ucx_peer>();
-    known->id = peer_id{static_cast<std::uint32_t>(peers_.size())};
+    known->id = peer_id{static_cast<std::uint32_t>(by_id_.size())};
     known->who = address.sender.who;
     known->addresses = address.lanes;
-    peers_.push_back(known);
-    peers_by_id_.push_back(known.get());
+    by_id_.push_back(known.get());
   }
   return known;
 }
 
 std::shared_ptr<ucx_peer> ucx_peers::find(peer_id id) const {
-  std::lock_guard lock{mutex_};
-  return id.value < peers_.size() ? peers_[id.value] : nullptr;
+  auto known = lookup(id);
+  return known != nullptr ? known->shared_from_this() : nullptr;
 }
 
 std::vector<std::shared_ptr<ucx_peer>> ucx_peers::find_engine(core::engine_id engine) const {
-  std::lock_guard lock{mutex_};
   std::vector<std::shared_ptr<ucx_peer>> found;
-  for (auto& peer : peers_)
-    if (peer->who.engine == engine) found.push_back(peer);
+  for (std::size_t i = 0; i < by_id_.size(); ++i)
+    if (auto peer = by_id_.at_or_none(i); peer->who.engine == engine)
+      found.push_back(peer->shared_from_this());
   return found;
 }
 

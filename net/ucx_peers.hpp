@@ -24,17 +24,16 @@ public:
   /// The same exported region gets the same id.
   remote_region_id import(peer_id peer, const wire::region& region);
   /// For transfers, without a lock. What is known once stays as long as this; null what is not.
-  ucx_peer* lookup(peer_id peer) const { return peers_by_id_.at_or_none(peer.value); }
+  ucx_peer* lookup(peer_id peer) const { return by_id_.at_or_none(peer.value); }
   const ucx_remote_region* lookup(remote_region_id region) const {
     return regions_by_id_.at_or_none(region.value);
   }
 
 private:
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<ucx_peer>> peers_;
   std::unordered_map<std::uint64_t, std::shared_ptr<ucx_peer>> by_instance_;
+  append_only<ucx_peer*> by_id_;
   std::vector<std::unique_ptr<const ucx_remote_region>> regions_;
-  append_only<ucx_peer*> peers_by_id_;
   append_only<const ucx_remote_region*> regions_by_id_;
 };
 

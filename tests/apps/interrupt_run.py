@@ -1,4 +1,4 @@
-"""Interrupts `dualpath run` and `compare` while they serve a trace that would take very long.
+"""Interrupts `dualpath run` and `compare` while they serve a trace that would take very long, and `bench store`.
 
 Usage: interrupt_run.py DUALPATH
 """
@@ -81,11 +81,23 @@ def two_signals(program, folder):
     assert not run.report.exists()
 
 
+def store_bench(program, folder, number, *more):
+    process = subprocess.Popen([program, "bench", "store", folder, *more], stdout=subprocess.DEVNULL,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    while not any(folder.glob("*/*/*")):
+        assert process.poll() is None, "it ended before it wrote"
+    process.send_signal(number)
+    assert process.wait() == 128 + number, process.returncode
+    assert not list(folder.iterdir()), "blocks are left"
+
+
 def main(program):
     cases = {"int": lambda f: one_signal(program, f, signal.SIGINT, 130),
              "term": lambda f: one_signal(program, f, signal.SIGTERM, 143),
              "compare": lambda f: compare(program, f),
-             "twice": lambda f: two_signals(program, f)}
+             "twice": lambda f: two_signals(program, f),
+             "store": lambda f: store_bench(program, f, signal.SIGTERM, "--block", "64KiB", "--rounds", "1000", "--no-fio"),
+             "scan": lambda f: store_bench(program, f, signal.SIGINT, "--scan-blocks", "1000000")}
     with tempfile.TemporaryDirectory() as base:
         for name, case in cases.items():
             (Path(base) / name).mkdir()
