@@ -18,22 +18,21 @@ namespace {
 
 constexpr double p50_target = 1.5, p99_target = 4, alone_target = 0.9;
 
-void print_latency(const char* name, double idle, double unpaced, double paced, double target) {
-  auto ratio = [idle](double us) { return idle > 0 ? us / idle : 0; };
-  std::printf("%-4s %9.1f %9.1f %8.1fx %9.1f %8.1fx   <= %.1fx\n", name, idle, unpaced, ratio(unpaced), paced,
-              ratio(paced), target);
+void print_latency(const char* name, const net::lanes_report& r, double net::message_latency::*us,
+                   double net::latency_ratio::*ratio, double target) {
+  std::printf("%-4s %9.1f %9.1f %8.1fx %9.1f %8.1fx   <= %.1fx\n", name, r.idle.*us, r.unpaced.*us,
+              r.unpaced_over_idle.*ratio, r.paced.*us, r.paced_over_idle.*ratio, target);
 }
 
 void print(const net::lanes_report& r) {
   std::printf("64 bytes there and back on lane collective, us\n");
   std::printf("%-4s %9s %19s %19s   %s\n", "", "idle", "KV, unpaced", "KV, paced", "target");
-  print_latency("p50", r.idle.p50_us, r.unpaced.p50_us, r.paced.p50_us, p50_target);
-  print_latency("p99", r.idle.p99_us, r.unpaced.p99_us, r.paced.p99_us, p99_target);
+  print_latency("p50", r, &net::message_latency::p50_us, &net::latency_ratio::p50, p50_target);
+  print_latency("p99", r, &net::message_latency::p99_us, &net::latency_ratio::p99, p99_target);
   std::printf("%-4s %9s %14.2f GB/s %14.2f GB/s\n\n", "KV", "", r.unpaced.kv_gb_per_s, r.paced.kv_gb_per_s);
   std::printf("%-28s %9s %9s   GB/s, both directions together\n", "", "unpaced", "paced");
-  auto ratio = r.kv_alone_unpaced > 0 ? r.kv_alone_paced / r.kv_alone_unpaced : 0;
   std::printf("%-28s %9.2f %9.2f   %.2f of unpaced, target >= %.1f\n", "KV alone", r.kv_alone_unpaced,
-              r.kv_alone_paced, ratio, alone_target);
+              r.kv_alone_paced, r.kv_alone_ratio, alone_target);
   std::printf("%-28s %9.2f %9.2f\n", "collectives, both saturated", r.both_unpaced.collective,
               r.both_paced.collective);
   std::printf("%-28s %9.3f %9.3f   share %.2f %%, target >= %.2f %%\n", "KV, both saturated",
@@ -44,10 +43,11 @@ struct lanes_arguments {
   net::lanes_bench_options bench;
   raw_run_options qos;
   std::string quantum = "256KiB", window = "1MiB", quiet_window = "4MiB", reserve = "256KiB";
+  std::string busy_poll = "100us";
   std::uint32_t time_ms = 300;
 };
 
-core::result<void> read_sizes(lanes_arguments& a) {
+core::result<void> read_values(lanes_arguments& a) {
   struct size {
     const char* flag;
     const std::string& text;
@@ -63,6 +63,9 @@ core::result<void> read_sizes(lanes_arguments& a) {
                                                            + "' is not a size above 0; write it like 256KiB"};
     each.bytes = *bytes;
   }
+  auto spin = core::parse_duration(a.busy_poll);
+  if (!spin) return spin.error();
+  a.bench.collective_busy_poll = *spin;
   return {};
 }
 
@@ -71,7 +74,7 @@ int bench_lanes(lanes_arguments& a) {
   auto qos = resolve_qos(a.qos);
   if (!qos) return report_error(qos.error());
   a.bench.qos = std::move(*qos);
-  if (auto read = read_sizes(a); !read) return report_error(read.error());
+  if (auto read = read_values(a); !read) return report_error(read.error());
   auto report = net::measure_lanes(a.bench);
   if (!report) return report_error(report.error());
   print(*report);
@@ -94,6 +97,11 @@ void add_lanes(CLI::App& bench, int& exit_code) {
   };
   command->add_option("--transports", a->bench.transports, "As UCX_TLS, e.g. tcp or posix,cma,self,tcp")
       ->type_name("LIST");
+  command
+      ->add_option("--busy-poll", a->busy_poll,
+                   "How long a collective lane spins after its last message before it sleeps")
+      ->type_name("TIME")
+      ->capture_default_str();
   number("--repeats", a->bench.repeats, 1U, 1000U, "Runs of every case, in turn; medians count");
   number("--time", a->time_ms, 1U, 60000U, "Milliseconds of a case");
   size("--quantum", a->quantum, "Of a transfer, handed on at a time");

@@ -310,7 +310,8 @@ const option_row table[] = {
      "memory",
      [](run_options& o, const values& v) { return set_to(parse_copies(v[0]), o.copies); }},
     {"busy-poll", device_group, kind::text, "TIME", "0ms",
-     "How long a lane of the compute network spins after its last work before it sleeps, as in 50us",
+     "How long a lane of the compute network spins after its last work before it sleeps, as in 50us; that of "
+     "collectives 100us at least",
      [](run_options& o, const values& v) { return set_to(core::parse_duration(v[0]), o.busy_poll); }},
     {"pacing", device_group, kind::text, "WHEN", "auto",
      "Pacing of the compute network's lanes in software: auto (unless all bytes go over RDMA ports that fit "

@@ -2,10 +2,12 @@
 
 #include "net/lane_traffic.hpp"
 #include "net/paced_fabric.hpp"
-#include "net/ucx_fabric.hpp"
 
 #include <algorithm>
 #include <thread>
+#include <utility>
+
+#include <sched.h>
 
 namespace dualpath::net {
 namespace {
@@ -20,6 +22,30 @@ std::vector<strided_piece> kv_pieces(std::uint32_t blocks) {
 constexpr std::uint32_t kv_blocks = 16;
 /// One part of an all-to-all.
 std::vector<strided_piece> collective_pieces() { return {{32ULL << 20, 0, 32ULL << 20, 0, 256ULL << 10, 1}}; }
+
+/// While it lives, this thread and those it starts have every second core to themselves: two ends on one
+/// machine would else take each other's core, as two machines cannot.
+class half_of_the_cores {
+public:
+  explicit half_of_the_cores(std::uint32_t which) {
+    if (sched_getaffinity(0, sizeof before_, &before_) != 0 || CPU_COUNT(&before_) < 2) return;
+    cpu_set_t half;
+    CPU_ZERO(&half);
+    std::uint32_t number = 0;
+    for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &before_) && number++ % 2 == which) CPU_SET(cpu, &half);
+    changed_ = sched_setaffinity(0, sizeof half, &half) == 0;
+  }
+  half_of_the_cores(const half_of_the_cores&) = delete;
+  half_of_the_cores& operator=(const half_of_the_cores&) = delete;
+  ~half_of_the_cores() {
+    if (changed_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+
+private:
+  cpu_set_t before_;
+  bool changed_ = false;
+};
 
 class lanes_bench {
 public:
@@ -43,12 +69,30 @@ private:
   } seen_;
 };
 
+double median(std::vector<double> values) {
+  auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), half, values.end());
+  return *half;
+}
+
 template <class T>
 double median(const std::vector<T>& of, double T::*value) {
   std::vector<double> values;
   for (auto& each : of) values.push_back(each.*value);
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
+  return median(std::move(values));
+}
+
+/// Of what was measured one beside the other.
+template <class T>
+double median_ratio(const std::vector<T>& of, const std::vector<T>& to, double T::*value) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < of.size(); ++i)
+    ratios.push_back(to[i].*value > 0 ? of[i].*value / (to[i].*value) : 0);
+  return median(std::move(ratios));
+}
+
+latency_ratio median_ratio(const std::vector<message_latency>& of, const std::vector<message_latency>& to) {
+  return {median_ratio(of, to, &message_latency::p50_us), median_ratio(of, to, &message_latency::p99_us)};
 }
 
 message_latency median(const std::vector<message_latency>& of) {
@@ -66,7 +110,9 @@ core::result<void> lanes_bench::open() {
     options.clock = &clock_;
     options.self.engine = core::engine_id{number};
     options.transports = options_.transports;
+    options.collective_busy_poll = options_.collective_busy_poll;
     if (paced) options.niceness[static_cast<std::size_t>(lane::kv)] = options_.kv_niceness;
+    half_of_the_cores own{number % 2};
     auto opened = open_ucx_fabric(std::move(options));
     if (!opened || !paced) return opened;
     return pace_lanes(std::move(*opened), {&clock_, options_.qos, options_.window, options_.quantum_bytes});
@@ -158,8 +204,11 @@ core::result<lanes_report> lanes_bench::run() {
   out.idle = median(seen_.idle);
   out.unpaced = median(seen_.unpaced);
   out.paced = median(seen_.paced);
+  out.unpaced_over_idle = median_ratio(seen_.unpaced, seen_.idle);
+  out.paced_over_idle = median_ratio(seen_.paced, seen_.idle);
   out.kv_alone_unpaced = median(seen_.alone_unpaced).kv;
   out.kv_alone_paced = median(seen_.alone_paced).kv;
+  out.kv_alone_ratio = median_ratio(seen_.alone_paced, seen_.alone_unpaced, &lane_speeds::kv);
   out.both_unpaced = median(seen_.both_unpaced);
   out.both_paced = median(seen_.both_paced);
   out.kv_table_share = table_share(options_.qos);

@@ -140,6 +140,8 @@ core::result<void> ucx_fabric::open() {
     auto& own = options_.lane_settings[i];
     lane_options.settings.insert(lane_options.settings.end(), own.begin(), own.end());
     lane_options.busy_poll = options_.busy_poll;
+    if (static_cast<lane>(i) == lane::collective)
+      lane_options.busy_poll = std::max(options_.busy_poll, options_.collective_busy_poll);
     lane_options.niceness = options_.niceness[i];
     lane_options.copy_helpers = options_.copy_helpers;
     lane_options.limits.window_operations = std::max(1u, options_.window_operations);

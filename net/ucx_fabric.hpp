@@ -25,6 +25,8 @@ namespace dualpath::net {
 /// UCX settings of each lane, names without UCX_: {"IB_SL", "1"}, {"IB_TRAFFIC_CLASS", "96"}.
 using lane_settings = std::array<std::vector<std::pair<std::string, std::string>>, lane_count>;
 
+inline constexpr core::duration default_collective_busy_poll = std::chrono::microseconds{100};
+
 struct ucx_fabric_options {
   core::clock* clock = nullptr; ///< of real time; outlives the fabric
   identity self;                ///< instance 0: a random one is drawn
@@ -33,6 +35,9 @@ struct ucx_fabric_options {
   std::string secret;
   std::string transports;      ///< as UCX_TLS, e.g. "tcp" or "posix,cma,self,tcp"; empty: UCX chooses
   core::duration busy_poll{0}; ///< how long a lane spins after its last work before it sleeps
+  /// The same of the collective lane, where it is more: somebody computes nothing until its messages are
+  /// there, and to sleep and wake takes many times as long as they do.
+  core::duration collective_busy_poll = default_collective_busy_poll;
   std::vector<std::pair<std::string, std::string>> settings; ///< as lane_settings, of all lanes
   net::lane_settings lane_settings;
   /// Added to that of each lane's thread: where the CPU carries the bytes, its scheduler is what lanes share.
