@@ -146,8 +146,8 @@ private:
 void comparison::print() const {
   std::printf("store     %s\n", describe_.c_str());
   if (with_fio_)
-    std::printf("beside    %s: io_uring, one job of the same depth, a file a block, laid out beforehand,\n"
-                "          %s\n",
+    std::printf("beside    %s: io_uring, one job of the same depth, a file a block, laid out beforehand and\n"
+                "          read in random order, %s\n",
                 fio_version().c_str(), fio_memory());
   std::printf("medians of %u rounds%s; cold rows are direct I/O, warm ones go through the page cache\n\n",
               arguments_.rounds, with_fio_ ? ", both in turn, the ratio that of the same round" : "");

@@ -90,6 +90,8 @@ core::result<double> run_fio(const fio_job& job) {
                          "--nrfiles=" + std::to_string(job.blocks),
                          "--openfiles=" + std::to_string(std::min(job.blocks, most_open_files)),
                          "--iodepth=" + std::to_string(job.depth),
+                         // Whole files in random order: one after the other they lie so on the disk.
+                         std::string{"--file_service_type="} + (job.write ? "roundrobin" : "random"),
                          std::string{"--iomem="} + (job.on_huge_pages() ? "mmaphuge" : "malloc")});
   if (!text) return core::error{core::errc::io, "fio failed in " + job.folder.string()};
   return interpret(*text, job.write);
